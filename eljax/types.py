@@ -1,0 +1,60 @@
+"""The two protocols everything else is written against: what a policy is, and what it decides.
+
+Axis letters used throughout: R runs, K arms, T rounds, C checkpoints, n samples of one arm.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+
+
+class Decision(NamedTuple):
+    """What a policy chose in one round, and on what grounds."""
+
+    arm: jax.Array  # [] int32: the arm to pull
+    forced: jax.Array  # [] bool: pulled by forced exploration, not by its index
+    index: jax.Array  # [K]: upper index of each arm (NaN where a policy has none)
+    index_error: jax.Array  # [K]: bound on the error of each index, relative to (index - mean)
+
+
+class Policy(NamedTuple):
+    """A bandit policy: three pure functions of one run (no batch axis) and a host-side check.
+
+    Each slot is a `jax.tree_util.Partial` of a module-level function over its hyperparameters, so a policy is a
+    pytree whose leaves are radii and constants: they can be changed or vmapped without compiling again.
+    A policy never sees the reward law and never keeps a PRNG key.
+
+        init(num_arms, horizon, dtype) -> state      num_arms and horizon are static ints (horizon sizes buffers)
+        select(key, t, state) -> (Decision, state)   t = 1, 2, ... is the round being decided; the only use of a key
+        update(state, arm, reward) -> state          per-arm leaves of a state have leading axis K
+        validate(num_arms, horizon) -> None          raises ValueError on the host, before anything is compiled
+    """
+
+    init: Callable[..., Any]
+    select: Callable[..., tuple[Decision, Any]]
+    update: Callable[..., Any]
+    validate: Callable[[int, int], None] | None = None
+
+    def __repr__(self) -> str:
+        return describe(self)
+
+
+def describe(policy: Policy) -> str:
+    """One line naming a policy and its hyperparameters, such as `el_f(schedule=log_squared(), radius=3.0)`."""
+    hyperparameters: dict[str, Any] = {}
+    for slot in (policy.init, policy.select, policy.update):
+        hyperparameters |= getattr(slot, "keywords", {})
+    function = getattr(policy.select, "func", policy.select)
+    name = getattr(function, "__module__", "policy").rpartition(".")[2]
+    return f"{name}({', '.join(f'{key}={_describe_value(value)}' for key, value in hyperparameters.items())})"
+
+
+def _describe_value(value: Any) -> str:
+    if isinstance(value, jax.tree_util.Partial):
+        inner = [_describe_value(v) for v in value.args]
+        inner += [f"{key}={_describe_value(v)}" for key, v in value.keywords.items()]
+        return f"{value.func.__name__.lstrip('_')}({', '.join(inner)})"
+    if callable(value):
+        return getattr(value, "__name__", repr(value))
+    return str(value)
