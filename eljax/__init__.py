@@ -1,0 +1,59 @@
+"""Stochastic bandits under empirical-likelihood policies, simulated in JAX."""
+
+from importlib.metadata import version as _version
+
+from eljax import datasets, plots, policies
+from eljax.arms import (
+    Bandit,
+    bernoulli,
+    beta,
+    dirac,
+    discrete,
+    empirical,
+    exponential,
+    gamma,
+    gaussian,
+    laplace,
+    paper_instances,
+    pareto,
+    student_t,
+    two_point,
+    uniform,
+)
+from eljax.empirical_likelihood import el_index, el_interval, el_weights, log_el
+from eljax.engine import simulate
+from eljax.results import Result
+from eljax.schedules import log_loglog, log_schedule, log_squared, loglog_radius
+
+__version__ = _version("eljax")
+
+__all__ = [
+    "Bandit",
+    "Result",
+    "bernoulli",
+    "beta",
+    "datasets",
+    "dirac",
+    "discrete",
+    "el_index",
+    "el_interval",
+    "el_weights",
+    "empirical",
+    "exponential",
+    "gamma",
+    "gaussian",
+    "laplace",
+    "log_el",
+    "log_loglog",
+    "log_schedule",
+    "log_squared",
+    "loglog_radius",
+    "paper_instances",
+    "pareto",
+    "plots",
+    "policies",
+    "simulate",
+    "student_t",
+    "two_point",
+    "uniform",
+]

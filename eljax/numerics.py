@@ -51,3 +51,8 @@ def add(total: RunningSum, x: jax.Array) -> RunningSum:
     high = total.high + x
     part = high - total.high
     return RunningSum(high, total.low + ((total.high - (high - part)) + (x - part)))
+
+
+def index_tolerance(dtype: jnp.dtype) -> float:
+    """Largest relative error of (index − mean) that a decision by index may rest on."""
+    return 1e-6 if jnp.dtype(dtype) == jnp.float64 else 1e-4

@@ -42,12 +42,10 @@ class Policy(NamedTuple):
 
 def describe(policy: Policy) -> str:
     """One line naming a policy and its hyperparameters, such as `el_f(schedule=log_squared(), radius=3.0)`."""
-    hyperparameters: dict[str, Any] = {}
-    for slot in (policy.init, policy.select, policy.update):
-        hyperparameters |= getattr(slot, "keywords", {})
-    function = getattr(policy.select, "func", policy.select)
-    name = getattr(function, "__module__", "policy").rpartition(".")[2]
-    return f"{name}({', '.join(f'{key}={_describe_value(value)}' for key, value in hyperparameters.items())})"
+    slot = policy.validate or policy.select  # validate takes every hyperparameter
+    name = getattr(getattr(slot, "func", slot), "__module__", "policy").rpartition(".")[2]
+    keywords = getattr(slot, "keywords", {})
+    return f"{name}({', '.join(f'{key}={_describe_value(value)}' for key, value in keywords.items())})"
 
 
 def _describe_value(value: Any) -> str:

@@ -20,3 +20,17 @@ def pytest_collection_modifyitems(config, items):
         for item in items:
             if "slow" in item.keywords:
                 item.add_marker(skip)
+
+
+_COMPILATIONS = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda event, duration, **_: (
+        _COMPILATIONS.append(event) if event == "/jax/core/compile/backend_compile_duration" else None
+    )
+)
+
+
+@pytest.fixture
+def compilations():
+    """A list that grows by one with every XLA compilation of this process."""
+    return _COMPILATIONS

@@ -1,0 +1,215 @@
+"""The command `eljax`: compare policies on the rewards of a CSV file, and describe the installation.
+
+Tables go to standard output, progress bars to standard error. A user's error ends with one line and exit code 2.
+"""
+
+import os
+import platform
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Literal, NoReturn
+
+import jax
+import pandas as pd
+import typer
+
+import eljax
+from eljax import datasets, plots, policies
+from eljax.arms.base import Arm
+from eljax.results import Result, readable
+from eljax.types import Policy
+
+# Every policy `compare` runs, by the name its table shows; each gets the value of --radius.
+POLICIES: dict[str, Callable[[float], Policy]] = {
+    "EL-F g1": lambda radius: policies.el_f(eljax.log_loglog(), radius),
+    "EL-F g2": lambda radius: policies.el_f(eljax.log_squared(), radius),
+    "g-forcing g2": lambda radius: policies.g_forcing(eljax.log_squared()),
+    "naive EL-UCB g2": lambda radius: policies.el_ucb(eljax.log_squared()),
+}
+INTERRUPTED = 130  # the exit code a shell expects after Ctrl-C
+DATASETS = {"actg175": datasets.actg175, "open_bandit": datasets.open_bandit}
+
+app = typer.Typer(
+    help="Stochastic bandits under empirical-likelihood (EL) policies.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+@app.command()
+def compare(
+    data: Annotated[Path | None, typer.Option(help="CSV file, one reward per row.", metavar="FILE.csv")] = None,
+    arm: Annotated[str | None, typer.Option(help="Column that names the arm.", metavar="COLUMN")] = None,
+    reward: Annotated[
+        str | None, typer.Option(help="Column with the reward, more is better.", metavar="COLUMN")
+    ] = None,
+    dataset: Annotated[
+        Literal["actg175", "open_bandit"] | None, typer.Option(help="Data that come with eljax, instead of --data.")
+    ] = None,
+    horizon: Annotated[int, typer.Option(help="Rounds of each run.")] = 2000,
+    runs: Annotated[int, typer.Option(help="Independent runs of each policy.")] = 256,
+    seed: Annotated[int, typer.Option(help="All policies meet the same rewards, given by the seed.")] = 0,
+    radius: Annotated[float, typer.Option(help="EL radius C >= 0 of EL-F; 3 is the usual choice.")] = 3.0,
+    dtype: Annotated[
+        Literal["float32", "float64"] | None, typer.Option(help="Precision; default as JAX is set up (float32).")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the table, figures and results.")] = Path("results/compare"),
+) -> None:
+    """Compare policies on real rewards: each arm draws from its own rewards in the data, with replacement.
+
+    Policies: EL-F with g1(t) = log t · loglog t / K and with g2(t) = (log t)² / K, g-forcing, and naive EL-UCB. Regret
+    counts, in units of the reward, what was lost by not pulling the arm of the best mean in every round. The EL index
+    is solved exactly, in time that grows like the square of the horizon.
+
+    \b
+    Examples:
+      eljax compare --data trial.csv --arm treatment --reward outcome --horizon 2000 --runs 1000
+      eljax compare --dataset actg175 --runs 100
+    """
+    with _one_line_errors():
+        bandit = _bandit(data, arm, reward, dataset)
+        chosen = {name: make(radius) for name, make in POLICIES.items()}
+        out.mkdir(parents=True, exist_ok=True)
+        typer.echo(f"{_arms_table(bandit)}\n\nEL radius {radius:g}, seed {seed}")
+        finished: dict[str, Result] = {}
+        interrupted = False
+        try:
+            for name, policy in chosen.items():
+                result = eljax.simulate(
+                    bandit, policy, horizon=horizon, runs=runs, seed=seed, dtype=dtype, progress=True
+                )
+                result.save(out / f"{re.sub(r'[^a-z0-9]+', '_', name.lower())}.npz")
+                finished[name] = result
+        except KeyboardInterrupt:
+            interrupted = True
+        if interrupted:
+            typer.echo(f"\nInterrupted: {len(finished)} of {len(chosen)} policies are finished and kept.", err=True)
+        if finished:
+            _report(finished, out)
+        if interrupted:
+            raise typer.Exit(INTERRUPTED)
+
+
+@app.command()
+def info() -> None:
+    """Show versions, devices, cores and precision: what to quote in a report of a fault."""
+    lines = {name: version(name) for name in ("eljax", "jax", "jaxlib", "numpy", "scipy")}
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    lines |= {
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "backend": jax.default_backend(),
+        "devices": ", ".join(f"{d.device_kind} {d.id}" for d in jax.devices()),
+        "cores": str(cores),
+        "x64": "on" if jax.config.jax_enable_x64 else "off (JAX_ENABLE_X64=1 or dtype='float64' for float64)",
+    }
+    for name, value in lines.items():
+        typer.echo(f"{name:8}  {value}")
+
+
+def summary(results: dict[str, Result]) -> pd.DataFrame:
+    """One row per policy: final regret (mean, its standard error, median, 95% quantile), share of best-arm pulls."""
+    rows = [
+        {
+            "policy": name,
+            "mean_regret": result.mean()[-1],
+            "standard_error": result.standard_error()[-1],
+            "median_regret": result.median()[-1],
+            "quantile_95_regret": result.quantile(0.95)[-1],
+            "best_arm_share": result.best_arm_share().mean(),
+            "runs": result.runs,
+            "horizon": result.horizon,
+            "uncertified_decisions": result.uncertified_decisions,
+        }
+        for name, result in results.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+def _bandit(data: Path | None, arm: str | None, reward: str | None, dataset: str | None) -> eljax.Bandit:
+    if (data is None) == (dataset is None):
+        raise ValueError("give either --data FILE.csv with --arm and --reward, or --dataset")
+    if dataset is not None:
+        if arm is not None or reward is not None:
+            raise ValueError("--arm and --reward go with --data; a --dataset has its own")
+        return DATASETS[dataset]()
+    if arm is None or reward is None:
+        raise ValueError("--data needs --arm COLUMN and --reward COLUMN")
+    return datasets.from_csv(data, arm=arm, reward=reward)
+
+
+def _arms_table(bandit: eljax.Bandit) -> str:
+    frame = pd.DataFrame(
+        {
+            "arm": bandit.labels,
+            "n": [_sample_size(arm) for arm in bandit.arms],
+            "mean": [readable(mean, 6) for mean in bandit.means],
+            "gap": [readable(gap) if gap > 0 else "best" for gap in bandit.gaps],
+        }
+    )
+    return f"{bandit.num_arms} arms:\n{frame.to_string(index=False)}"
+
+
+def _sample_size(arm: Arm) -> int | str:
+    samples = arm.parameters.get("samples")
+    return "" if samples is None else samples.size
+
+
+def _report(results: dict[str, Result], out: Path) -> None:
+    frame = summary(results)
+    first = next(iter(results.values()))
+    shown = pd.DataFrame(
+        {
+            "policy": frame["policy"],
+            "mean ± s.e.": [
+                f"{readable(r.mean()[-1])} ± {readable(r.standard_error()[-1], 2)}" for r in results.values()
+            ],
+            "median": frame["median_regret"].map(readable),
+            "95% quantile": frame["quantile_95_regret"].map(readable),
+            "best arm": frame["best_arm_share"].map("{:.1%}".format),
+        }
+    )
+    typer.echo(
+        f"Pseudo-regret after {first.horizon:,} rounds, {first.runs:,} runs, and share of pulls to the best arm:"
+    )
+    typer.echo(shown.to_string(index=False))
+    frame.to_csv(out / "table.csv", index=False)
+    plots.regret_curves(results, path=out / "curves.png")
+    plots.regret_distribution(results, path=out / "distribution.png")
+    typer.echo(f"\nWritten to {out}: table.csv, curves.png, distribution.png, and one .npz per policy (Result.load)")
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        typer.echo("Error: " + " ".join(str(error).split()), err=True)
+        raise typer.Exit(2) from None
+
+
+def leave(code: int) -> NoReturn:
+    """End the program. After an interrupt at once: a compilation cut short makes jaxlib crash in an orderly exit."""
+    if code == INTERRUPTED:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+def main() -> None:
+    """Entry point of the command `eljax`."""
+    try:
+        app()
+    except SystemExit as end:
+        leave(end.code)
+
+
+if __name__ == "__main__":
+    main()

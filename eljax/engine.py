@@ -1,0 +1,286 @@
+"""The simulator: one run is a `lax.scan` over rounds, many runs are a `vmap`, tiles of runs spread over all devices.
+
+    round t:  decision = policy.select   reward = X_{run, arm, pull}   state = policy.update
+
+A run keeps what its policy needs and the pull counts at the checkpoints; nothing here grows with runs × rounds. Runs
+are always computed in tiles of one fixed number of lanes (padded), because the last bits of row sums and of vectorised
+logs depend on the batch shape: so a run gives the same pulls alone, among any number of others, on any number of
+devices. The engine knows no policy and no reward law, only the protocols of `types` and `arms`.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from functools import lru_cache, partial
+from importlib.metadata import version
+from itertools import islice
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import PartitionSpec
+from tqdm.auto import tqdm
+
+from eljax import arms, checks, numerics, random
+from eljax.results import Result
+from eljax.types import Policy, describe
+
+# A tile's state should stay in cache (CPU) or fill the device (GPU, TPU); how many lanes that is depends on the policy
+# and the horizon alone, never on the number of runs.
+TILE_BYTES = {"cpu": 2**23, "gpu": 2**32, "tpu": 2**31}
+TILE_LANES = {"cpu": (64, 512), "gpu": (1024, 65_536), "tpu": (1024, 16_384)}
+DEFAULT_CHECKPOINTS = 64
+
+
+class RunRecord(NamedTuple):
+    """What a run leaves behind."""
+
+    checkpoint_pulls: jax.Array  # [C, K] int32: pulls of each arm after the checkpoint rounds
+    pulls: jax.Array  # [K] int32: pulls of each arm after the last round
+    forced_pulls: jax.Array  # [K] int32
+    max_index_error: jax.Array  # []: largest relative index error in an unforced round
+    uncertified_decisions: jax.Array  # [] int32: unforced rounds with an index error over the tolerance
+
+
+def run(
+    law: Any, policy: Policy, seed_data: jax.Array, run_number: jax.Array, checkpoints: jax.Array, horizon: int
+) -> RunRecord:
+    """One run, a pure function: jit, vmap over `run_number` or over the leaves of `law` and `policy` as you like.
+
+    Args:
+      law: what `Bandit.law(dtype)` returns.
+      policy: a Policy whose floating leaves have the dtype of the rewards.
+      seed_data: [2] uint32, the key data of `random.seed_key(seed)`.
+      run_number: [] uint32.
+      checkpoints: [C] int32, increasing rounds in 1..horizon.
+      horizon: T, static.
+    """
+    num_arms, dtype = law.num_arms, law.dtype
+    run_key = jax.random.fold_in(jax.random.wrap_key_data(seed_data, impl="threefry2x32"), run_number)
+    policy_key = jax.random.fold_in(run_key, random.POLICY_STREAM)
+    reward_keys = random.arm_keys(run_key, num_arms)
+    arm_numbers = jnp.arange(num_arms, dtype=jnp.int32)
+    tolerance = numerics.index_tolerance(dtype)
+
+    def play(carry, inputs):
+        state, record = carry
+        pulls = record.pulls
+        t, row = inputs
+        decision, state = policy.select(jax.random.fold_in(policy_key, t), t, state)
+        arm = decision.arm
+        p, upper = random.tail_uniform(numerics.read(reward_keys, arm), numerics.read(pulls, arm), dtype)
+        state = policy.update(state, arm, arms.reward(law, arm, p, upper))
+        pulled = (arm_numbers == arm).astype(jnp.int32)
+        pulls = pulls + pulled
+        # NaN marks a policy without indices; forced rounds do not use them.
+        error = jnp.where(decision.forced, 0, jnp.nan_to_num(decision.index_error, nan=0, posinf=jnp.inf).max())
+        record = RunRecord(
+            # Row `row` is overwritten until its checkpoint has passed; the row is the same in all lanes, so this is a
+            # slice update, not a scatter. The last row takes the rounds beyond the last checkpoint.
+            jax.lax.dynamic_update_index_in_dim(record.checkpoint_pulls, pulls, row, 0),
+            pulls,
+            record.forced_pulls + pulled * decision.forced,
+            jnp.maximum(record.max_index_error, error),
+            record.uncertified_decisions + (error > tolerance),
+        )
+        return (state, record), None
+
+    zeros = jnp.zeros(num_arms, jnp.int32)
+    snapshots = jnp.zeros((checkpoints.shape[0] + 1, num_arms), jnp.int32)
+    record = RunRecord(snapshots, zeros, zeros, jnp.zeros((), dtype), jnp.zeros((), jnp.int32))
+    rounds = jnp.arange(1, horizon + 1, dtype=jnp.int32)
+    rows = jnp.searchsorted(checkpoints, rounds).astype(jnp.int32)
+    carry = (policy.init(num_arms, horizon, dtype), record)
+    (_, record), _ = jax.lax.scan(play, carry, (rounds, rows))
+    return record._replace(checkpoint_pulls=record.checkpoint_pulls[:-1])
+
+
+def simulate(
+    bandit: arms.Bandit,
+    policy: Policy,
+    *,
+    horizon: int,
+    runs: int,
+    seed: int = 0,
+    checkpoints: Sequence[int] | None = None,
+    dtype: Any = None,
+    batch_size: int | None = None,
+    progress: bool = False,
+) -> Result:
+    """Simulate `runs` independent runs of `policy` on `bandit` for `horizon` rounds.
+
+    Args:
+      bandit: the arms.
+      policy: from `eljax.policies`, or your own `Policy`.
+      horizon: T >= 1, rounds per run.
+      runs: R >= 1. Run r is the same whatever R is, so more runs extend the same sample.
+      seed: whole number in [0, 2^64). Policies simulated with one seed meet the same rewards.
+      checkpoints: increasing rounds at which regret is recorded; default 64 rounds spaced geometrically up to T.
+      dtype: float32 or float64 for rewards and indices; default follows `jax_enable_x64`. Regret is always float64.
+      batch_size: runs in flight at once, a bound on memory; changes no result. Default: one tile per core or device.
+      progress: show a progress bar.
+
+    Raises:
+      ValueError: for an argument out of range, before anything is compiled.
+
+    Example:
+      >>> import eljax
+      >>> bandit = eljax.Bandit([eljax.gaussian(0.5, 1.0), eljax.gaussian(0.0, 1.0)])
+      >>> result = eljax.simulate(bandit, eljax.policies.g_forcing(eljax.log_squared()), horizon=100, runs=8)
+      >>> result.regret.shape == (8, len(result.checkpoints))
+      True
+    """
+    if not isinstance(bandit, arms.Bandit):
+        checks.fail("bandit", bandit, "an eljax.Bandit")
+    if not isinstance(policy, Policy):
+        checks.fail("policy", policy, "a policy, such as eljax.policies.el_f(eljax.log_squared())")
+    horizon = checks.integer("horizon", horizon, low=1, high=2**31 - 2)
+    runs = checks.integer("runs", runs, low=1, high=2**32 - 1)
+    seed = checks.integer("seed", seed, low=0, high=2**64 - 1)
+    rounds = _checkpoints(checkpoints, horizon)
+    dtype = _dtype(dtype)
+    if batch_size is not None:
+        batch_size = checks.integer("batch_size", batch_size, low=1)
+    if policy.validate is not None:
+        policy.validate(bandit.num_arms, horizon)
+
+    with jax.enable_x64(dtype == np.float64):
+        records = _run_all(bandit, policy, horizon, runs, seed, rounds, dtype, batch_size, progress)
+    provenance = {
+        "versions": {name: version(name) for name in ("eljax", "jax", "jaxlib", "numpy")},
+        "backend": jax.default_backend(),
+        "dtype": dtype.name,
+        "seed": seed,
+        "horizon": horizon,
+        "runs": runs,
+        "policy": describe(policy),
+        "bandit": [repr(arm) for arm in bandit.arms],
+        "labels": list(bandit.labels),
+    }
+    return Result.from_pulls(
+        records.checkpoint_pulls,
+        rounds,
+        records.forced_pulls,
+        bandit.gaps,
+        float(records.max_index_error.max()),
+        int(records.uncertified_decisions.sum(dtype=np.int64)),
+        provenance,
+        pulls=records.pulls,
+    )
+
+
+def _run_all(bandit, policy, horizon, runs, seed, checkpoints, dtype, batch_size, progress) -> RunRecord:
+    law = bandit.law(dtype)
+    policy = jax.tree.map(partial(_cast, dtype=dtype), policy)
+    seed_data = np.asarray(jax.random.key_data(random.seed_key(seed)))
+    shared = (law, policy, seed_data, checkpoints.astype(np.int32))
+    devices = tuple(jax.local_devices())
+    lanes = tile_lanes(policy, bandit.num_arms, horizon, dtype) * len(devices)
+    program = _compiled(lanes, horizon, devices, *_signature(shared))
+
+    def compute(start: int) -> tuple[int, RunRecord]:
+        with jax.enable_x64(dtype == np.float64):  # the setting is thread-local
+            numbers = np.minimum(np.arange(start, start + lanes), runs - 1).astype(np.uint32)
+            record = jax.tree.map(np.asarray, program(*shared, numbers))
+        return start, record
+
+    workers = _workers(devices)
+    if batch_size is not None:
+        workers = max(1, min(workers, batch_size // lanes))
+    out = None
+    with tqdm(total=runs, unit="run", disable=not progress, desc=describe(policy)) as bar:
+        for start, tile in _in_parallel(compute, range(0, runs, lanes), workers):
+            count = min(lanes, runs - start)
+            if out is None:
+                out = jax.tree.map(lambda x: np.empty((runs, *x.shape[1:]), x.dtype), tile)
+            for whole, part in zip(out, tile, strict=True):
+                whole[start : start + count] = part[:count]
+            bar.update(count)
+    return out
+
+
+def tile_lanes(policy: Policy, num_arms: int, horizon: int, dtype: np.dtype) -> int:
+    """Lanes of a tile: the power of two within the backend's bounds that keeps the policy's state in TILE_BYTES."""
+    state = jax.eval_shape(lambda p: p.init(num_arms, horizon, jnp.dtype(dtype)), policy)
+    size = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(state))
+    backend = jax.default_backend()
+    backend = backend if backend in TILE_BYTES else "gpu"
+    least, most = TILE_LANES[backend]
+    return min(max(2 ** (max(TILE_BYTES[backend] // size, 1).bit_length() - 1), least), most)
+
+
+@lru_cache(maxsize=64)
+def _compiled(lanes, horizon, devices, treedef, avals):
+    """The tile program, compiled ahead of time: one per policy family, law family, shapes, horizon and devices."""
+    mesh = jax.sharding.Mesh(np.asarray(devices), ("lanes",))
+    split, whole = PartitionSpec("lanes"), PartitionSpec()
+
+    def tile(law, policy, seed_data, checkpoints, numbers):
+        return jax.vmap(lambda r: run(law, policy, seed_data, r, checkpoints, horizon))(numbers)
+
+    sharded = jax.shard_map(
+        tile, mesh=mesh, in_specs=(whole, whole, whole, whole, split), out_specs=split, check_vma=False
+    )
+    shared = jax.tree.unflatten(treedef, [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in avals])
+    return jax.jit(sharded).lower(*shared, jax.ShapeDtypeStruct((lanes,), np.uint32)).compile()
+
+
+def _signature(tree: Any) -> tuple[Any, tuple]:
+    leaves, treedef = jax.tree.flatten(tree)
+    return treedef, tuple((np.shape(x), np.dtype(x.dtype)) for x in leaves)
+
+
+def _cast(leaf: Any, dtype: np.dtype) -> np.ndarray:
+    """A hyperparameter as the program takes it: floats in the dtype of the rewards, whole numbers as int32."""
+    leaf = np.asarray(leaf)
+    return leaf.astype(dtype if np.issubdtype(leaf.dtype, np.floating) else np.int32)
+
+
+def _workers(devices: tuple) -> int:
+    """On one CPU device a scan runs on one core, so several threads each run their own tile."""
+    one_cpu = len(devices) == 1 and devices[0].platform == "cpu"
+    return (
+        len(os.sched_getaffinity(0))
+        if one_cpu and hasattr(os, "sched_getaffinity")
+        else ((os.cpu_count() or 1) if one_cpu else 1)
+    )
+
+
+def _in_parallel(compute, starts: Sequence[int], workers: int) -> Iterator[tuple[int, RunRecord]]:
+    """Results of `compute` as they finish, never more than `workers` at work or waiting to be taken."""
+    if workers == 1 or len(starts) == 1:
+        yield from map(compute, starts)
+        return
+    remaining = iter(starts)
+    with ThreadPoolExecutor(workers) as pool:
+        pending = {pool.submit(compute, start) for start in islice(remaining, workers)}
+        while pending:
+            done, pending = wait(pending, return_when=FIRST_COMPLETED)
+            pending |= {pool.submit(compute, start) for start in islice(remaining, len(done))}
+            for future in done:
+                yield future.result()
+
+
+def _checkpoints(checkpoints: Sequence[int] | None, horizon: int) -> np.ndarray:
+    if checkpoints is None:
+        return np.unique(np.geomspace(1, horizon, DEFAULT_CHECKPOINTS).round().astype(np.int64))
+    allowed = f"increasing whole numbers in [1, {horizon}] (the horizon)"
+    rounds = np.asarray(checkpoints)
+    if rounds.ndim != 1 or rounds.size == 0 or not np.issubdtype(rounds.dtype, np.integer):
+        checks.fail("checkpoints", checkpoints, allowed)
+    if rounds[0] < 1 or rounds[-1] > horizon or (np.diff(rounds) <= 0).any():
+        checks.fail("checkpoints", checkpoints, allowed)
+    return rounds.astype(np.int64)
+
+
+def _dtype(dtype: Any) -> np.dtype:
+    if dtype is None:
+        return np.dtype(np.float64 if jax.config.jax_enable_x64 else np.float32)
+    try:
+        dtype = np.dtype(dtype)
+    except TypeError:
+        checks.fail("dtype", dtype, "float32, float64 or None")
+    if dtype not in (np.float32, np.float64):
+        checks.fail("dtype", dtype, "float32, float64 or None")
+    return dtype

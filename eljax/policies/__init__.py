@@ -1,0 +1,7 @@
+"""Bandit policies, one file each: every function here returns an `eljax.types.Policy`."""
+
+from eljax.policies.el_f import el_f
+from eljax.policies.el_ucb import el_ucb
+from eljax.policies.g_forcing import g_forcing
+
+__all__ = ["el_f", "el_ucb", "g_forcing"]

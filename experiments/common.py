@@ -1,0 +1,108 @@
+"""What the experiments share: arguments, the output folder, resuming from finished results, tables."""
+
+import argparse
+import re
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import jax
+import numpy as np
+import pandas as pd
+
+import eljax
+from eljax.results import Result, readable, writable
+from eljax.types import Policy, describe
+
+
+def parser(description: str, name: str) -> argparse.ArgumentParser:
+    """Arguments every experiment takes; --horizon and --runs are None unless given, see `sizes`."""
+    arguments = argparse.ArgumentParser(
+        prog=f"python -m experiments.{name}",
+        description=description,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    arguments.add_argument(
+        "--horizon", type=_whole(1), metavar="T", help="rounds of each run", default=argparse.SUPPRESS
+    )
+    arguments.add_argument("--runs", type=_whole(1), metavar="R", help="runs of each policy", default=argparse.SUPPRESS)
+    arguments.add_argument("--seed", type=_whole(0, 2**64 - 1), default=0, help="whole number in [0, 2^64)")
+    arguments.add_argument("--out", type=Path, default=Path("results") / name, help="folder for everything written")
+    return arguments
+
+
+def instances(arguments: argparse.ArgumentParser) -> None:
+    """Add --instances: some of the paper's instances by name, default all of them."""
+    names = list(eljax.paper_instances())
+    arguments.add_argument(
+        "--instances", nargs="+", choices=names, default=names, metavar="NAME", help=f"any of {', '.join(names)}"
+    )
+
+
+def output_folder(arguments: argparse.ArgumentParser, out: Path) -> Path:
+    """The folder, made if missing; ends the program with a message naming --out where it cannot be written."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        writable(out / "table.csv")
+    except OSError as error:
+        arguments.error(f"argument --out: cannot write to {str(out)!r}: {error}")
+    return out
+
+
+def simulate_or_load(
+    path: Path, bandit: eljax.Bandit, policy: Policy, *, horizon: int, runs: int, seed: int
+) -> tuple[Result, bool]:
+    """The result in `path` if it is of exactly this simulation, else a new one, saved there; and if it was loaded."""
+    if path.exists():
+        try:
+            result = Result.load(path)
+            same = _same(result.provenance, bandit, policy, horizon=horizon, runs=runs, seed=seed)
+            if same and np.array_equal(result.gaps, bandit.gaps):
+                return result, True
+        except ValueError as error:
+            print(f"computing anew: {error}")
+    result = eljax.simulate(bandit, policy, horizon=horizon, runs=runs, seed=seed, progress=True)
+    result.save(path)
+    return result, False
+
+
+def file_name(*parts: str) -> str:
+    """A file name made of the parts: lower case, other signs become underscores."""
+    return "__".join(re.sub(r"[^a-z0-9.]+", "_", part.lower()).strip("_") for part in parts)
+
+
+def show(title: str, rows: Sequence[dict], path: Path) -> None:
+    """Print rows as a table with four significant digits, and write them in full precision to a CSV file."""
+    frame = pd.DataFrame(rows)
+    frame.to_csv(path, index=False)
+    shown = frame.copy()
+    for column in shown.select_dtypes("float").columns:
+        shown[column] = shown[column].map(readable)
+    if "instance" in shown:
+        shown.loc[shown["instance"].duplicated(), "instance"] = ""
+    print(f"\n{title}\n{shown.to_string(index=False)}\n")
+
+
+def _same(stored: dict, bandit: eljax.Bandit, policy: Policy, **numbers: int) -> bool:
+    wanted = numbers | {
+        "policy": describe(policy),
+        "bandit": [repr(arm) for arm in bandit.arms],
+        "labels": list(bandit.labels),
+        "dtype": "float64" if jax.config.jax_enable_x64 else "float32",
+        "backend": jax.default_backend(),
+        "versions": {name: version(name) for name in stored.get("versions", ["eljax"])},
+    }
+    return all(stored.get(key) == value for key, value in wanted.items())
+
+
+def _whole(low: int, high: int = 2**31 - 2):
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"must be a whole number in [{low}, {high}], got {text!r}")
+        return value
+
+    return parse

@@ -1,0 +1,53 @@
+"""Every policy, with what the contract tests need to know of it. A new policy gets one line here."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+import eljax
+from eljax.types import Policy
+
+
+class Entry(NamedTuple):
+    make: Callable[[], Policy]
+    varied: Callable[[], Policy]  # the same family with other hyperparameters: must not compile again
+    scale_free: bool = True
+
+
+G2 = eljax.log_squared()
+TABLE = {
+    "el_f": Entry(lambda: eljax.policies.el_f(G2, 3.0), lambda: eljax.policies.el_f(G2, 0.5)),
+    "el_f radius 0": Entry(lambda: eljax.policies.el_f(G2, 0.0), lambda: eljax.policies.el_f(G2, 1e-6)),
+    "el_f moving radius": Entry(
+        lambda: eljax.policies.el_f(G2, eljax.loglog_radius(3.0)),
+        lambda: eljax.policies.el_f(G2, eljax.loglog_radius(1.0)),
+    ),
+    "el_f log schedule": Entry(
+        lambda: eljax.policies.el_f(eljax.log_schedule(1.0), 3.0),
+        lambda: eljax.policies.el_f(eljax.log_schedule(4.0), 8.0),
+    ),
+    "g_forcing": Entry(
+        lambda: eljax.policies.g_forcing(eljax.log_schedule(1.0)),
+        lambda: eljax.policies.g_forcing(eljax.log_schedule(2.0)),
+    ),
+    "el_ucb": Entry(
+        lambda: eljax.policies.el_ucb(eljax.log_schedule(1.0)), lambda: eljax.policies.el_ucb(eljax.log_schedule(2.0))
+    ),
+}
+
+
+def replay(policy: Policy, rewards: jax.Array, seed: int = 0) -> tuple[jax.Array, jax.Array]:
+    """The arms [T] and forced flags [T] of a policy that meets the given rewards [K, T], pull by pull."""
+    num_arms, horizon = rewards.shape
+    key = jax.random.key(seed)
+
+    def step(carry, t):
+        state, pulls = carry
+        decision, state = policy.select(jax.random.fold_in(key, t), t, state)
+        state = policy.update(state, decision.arm, rewards[decision.arm, pulls[decision.arm]])
+        return (state, pulls.at[decision.arm].add(1)), (decision.arm, decision.forced)
+
+    carry = (policy.init(num_arms, horizon, rewards.dtype), jnp.zeros(num_arms, jnp.int32))
+    return jax.lax.scan(step, carry, jnp.arange(1, horizon + 1, dtype=jnp.int32))[1]

@@ -1,0 +1,110 @@
+"""The experiments at toy size: what they print and write, resuming, bad arguments."""
+
+import pandas as pd
+import pytest
+
+import eljax
+from eljax.results import Result
+from experiments import common, table3
+
+SMALL = ["--runs", "8", "--horizon", "50", "--instances", "exponential"]
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("table3")
+    assert table3.main([*SMALL, "--out", str(folder)]) == 0
+    return folder
+
+
+def test_table3_writes_table_results_and_figure(out):
+    table = pd.read_csv(out / "table.csv")
+    assert list(table.policy) == list(table3.POLICIES)
+    assert (table.instance == "exponential").all()
+    assert (out / "table3.png").read_bytes().startswith(b"\x89PNG")
+    for name, row in zip(table3.POLICIES, table.itertuples(), strict=True):
+        result = Result.load(out / f"{common.file_name('exponential', name)}.npz")
+        assert (result.runs, result.horizon) == (8, 50)
+        assert row.mean == pytest.approx(result.mean()[-1])
+        assert row.mean_se == pytest.approx(result.standard_error()[-1])
+        assert row.median_se == pytest.approx(result.median_standard_error()[-1])
+
+
+def test_table3_continues_without_computing_again(out, monkeypatch, capsys):
+    before = pd.read_csv(out / "table.csv")
+    monkeypatch.setattr(eljax, "simulate", None)
+    assert table3.main([*SMALL, "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("not recomputed") == len(table3.POLICIES)
+    assert "our parameters" in printed
+    pd.testing.assert_frame_equal(pd.read_csv(out / "table.csv"), before)
+
+
+def test_only_the_same_simulation_is_loaded(out, tmp_path, monkeypatch, capsys):
+    bandits, policies, sizes = eljax.paper_instances(), table3.POLICIES, {"horizon": 50, "runs": 8, "seed": 0}
+    bandit, policy = bandits["exponential"], policies["EL-F g2, radius 0"]
+    path = tmp_path / "r.npz"
+    path.write_bytes((out / f"{common.file_name('exponential', 'EL-F g2, radius 0')}.npz").read_bytes())
+    result, loaded = common.simulate_or_load(path, bandit, policy, **sizes)
+    assert loaded
+
+    def computed(*_, **__):
+        raise InterruptedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(eljax, "simulate", computed)
+        for change in ({"seed": 1}, {"runs": 9}, {"horizon": 51}):
+            with pytest.raises(InterruptedError):
+                common.simulate_or_load(path, bandit, policy, **(sizes | change))
+        with pytest.raises(InterruptedError):
+            common.simulate_or_load(path, bandit, policies["EL-F g1, radius 0"], **sizes)
+        with pytest.raises(InterruptedError):
+            common.simulate_or_load(path, bandits["gaussian"], policy, **sizes)
+        patch.setattr(common, "version", lambda _: "another")
+        with pytest.raises(InterruptedError):
+            common.simulate_or_load(path, bandit, policy, **sizes)
+    path.write_bytes(path.read_bytes()[:100])
+    assert common.simulate_or_load(path, bandit, policy, **sizes) == (result, False)
+    assert Result.load(path) == result
+    assert "computing anew" in capsys.readouterr().out
+
+
+def test_interrupting_keeps_finished_results(tmp_path, monkeypatch, capsys):
+    simulate = eljax.simulate
+
+    def second_is_interrupted(bandit, policy, **sizes):
+        if any(tmp_path.glob("*.npz")):
+            raise KeyboardInterrupt
+        return simulate(bandit, policy, **sizes)
+
+    monkeypatch.setattr(eljax, "simulate", second_is_interrupted)
+    assert table3.main([*SMALL, "--out", str(tmp_path)]) == 130
+    assert f"1 of {len(table3.POLICIES)} results are kept" in capsys.readouterr().err
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--runs", "0"], "--runs"),
+        (["--runs", "1.5"], "--runs"),
+        (["--horizon", "ten"], "--horizon"),
+        (["--seed", "-1"], "--seed"),
+        (["--seed", str(2**64)], "--seed"),
+        (["--instances", "nothing"], "--instances"),
+        (["--out", "/dev/null/folder"], "--out"),
+        (["--unknown"], "--unknown"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, said, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        table3.main(arguments)
+    assert stopped.value.code == 2
+    assert said in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_help(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        table3.main(["--help"])
+    assert stopped.value.code == 0
+    assert "beta_small_gap_unit" in capsys.readouterr().out
