@@ -6,12 +6,11 @@ Tables go to standard output, progress bars to standard error. A user's error en
 import os
 import platform
 import re
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Literal
 
 import jax
 import pandas as pd
@@ -194,21 +193,9 @@ def _one_line_errors() -> Iterator[None]:
         raise typer.Exit(2) from None
 
 
-def leave(code: int) -> NoReturn:
-    """End the program. After an interrupt at once: a compilation cut short makes jaxlib crash in an orderly exit."""
-    if code == INTERRUPTED:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    sys.exit(code)
-
-
 def main() -> None:
     """Entry point of the command `eljax`."""
-    try:
-        app()
-    except SystemExit as end:
-        leave(end.code)
+    app()
 
 
 if __name__ == "__main__":

@@ -177,14 +177,19 @@ def _run_all(bandit, policy, horizon, runs, seed, checkpoints, dtype, batch_size
     shared = (law, policy, seed_data, checkpoints.astype(np.int32))
     devices = tuple(jax.local_devices())
     lanes = tile_lanes(policy, bandit.num_arms, horizon, dtype) * len(devices)
-    program = _compiled(lanes, horizon, devices, *_signature(shared))
+
+    def compile_program():
+        with jax.enable_x64(dtype == np.float64):  # the setting is thread-local
+            return _compiled(lanes, horizon, devices, *_signature(shared))
 
     def compute(start: int) -> tuple[int, RunRecord]:
-        with jax.enable_x64(dtype == np.float64):  # the setting is thread-local
+        with jax.enable_x64(dtype == np.float64):
             numbers = np.minimum(np.arange(start, start + lanes), runs - 1).astype(np.uint32)
             record = jax.tree.map(np.asarray, program(*shared, numbers))
         return start, record
 
+    with ThreadPoolExecutor(1) as pool:  # Ctrl-C in the middle of an XLA compilation would crash this thread
+        program = pool.submit(compile_program).result()
     workers = _workers(devices)
     if batch_size is not None:
         workers = max(1, min(workers, batch_size // lanes))

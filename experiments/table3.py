@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 import eljax
 from eljax import plots, policies
-from eljax.cli import INTERRUPTED, leave
+from eljax.cli import INTERRUPTED
 from eljax.results import Result, readable
 from experiments import common
 
@@ -105,4 +105,4 @@ def figure(results: dict[str, dict[str, Result]], path: Path) -> None:
 
 
 if __name__ == "__main__":
-    leave(main())
+    sys.exit(main())

@@ -450,7 +450,7 @@ def test_arms_and_bandits_are_immutable():
 def test_representations():
     assert repr(gaussian(0.5, 1)) == "gaussian(mean=0.5, sigma=1.0)"
     assert repr(two_point([1, 0], [0.25, 0.75])) == "two_point(values=[0.0, 1.0], probs=[0.75, 0.25])"
-    assert repr(empirical(np.arange(100))) == "empirical(samples=<100 values from 0 to 99>)"
+    assert repr(empirical(np.arange(100))) == "empirical(samples=<100 values from 0 to 99, sha256 df8192236b25>)"
     assert repr(Bandit([dirac(1)])) == "Bandit([dirac(value=1.0)])"
     assert repr(Bandit([dirac(1)], ["a"])) == "Bandit([dirac(value=1.0)], labels=['a'])"
     for arm in (*(arm for arm, _ in LAWS.values()), two_point([0, 1], [0.5, 0.5])):

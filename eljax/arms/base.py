@@ -14,6 +14,7 @@ A law without a closed quantile gets a table (tabulated.py); one with data of it
 (discrete.py). Nothing else in the library knows the families by name.
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -126,4 +127,5 @@ def _show(value: np.ndarray) -> str:
         return repr(float(value))
     if value.size <= 8:
         return repr(value.tolist())
-    return f"<{value.size} values from {value.min():g} to {value.max():g}>"
+    digest = hashlib.sha256(value.tobytes()).hexdigest()[:12]  # which values: provenance is compared by this text
+    return f"<{value.size} values from {value.min():g} to {value.max():g}, sha256 {digest}>"

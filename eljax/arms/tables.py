@@ -2,7 +2,7 @@
 
 Each octave [2^-k, 2^(1-k)) of p between 2^-64 and 1/2 is cut into 8 equal cells, 504 in all. Sign, exponent and first
 mantissa bits of p are the number of the cell, the remaining bits the place in it, so finding them takes three integer
-operations and no logarithm; the 8 coefficients of a cell lie side by side (one gather per draw).
+operations and no logarithm; the 8 coefficients of a cell lie side by side (a cache line).
 
 Both ends of a cell are among its interpolation nodes (Chebyshev-Lobatto), so neighbouring pieces meet, and a table of
 an increasing function increases, to rounding. The interpolated function g must be nearly linear in p or log p: a
@@ -40,10 +40,12 @@ def build(function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
 def evaluate(table: jax.Array, first_row: jax.Array, p: jax.Array) -> jax.Array:
     """g(p), from the table that begins at `first_row` [] int32 of `table` [rows, DEGREE + 1]."""
     cell, u = _locate(p)
-    c = jnp.asarray(table).at[first_row + cell].get(mode="promise_in_bounds")
-    g = c[DEGREE]
-    for k in range(DEGREE - 1, -1, -1):
-        g = g * u + c[k]
+    row, table = first_row + cell, jnp.asarray(table)
+    # One scalar read per coefficient, of one cache line: reads fuse with the arithmetic, a gathered row [8] does not
+    # (on a CPU 20 ns against 30 per draw, and 35 against 70 beside a second family).
+    g = jnp.zeros_like(p)
+    for k in range(DEGREE, -1, -1):
+        g = g * u + table.at[row, k].get(mode="promise_in_bounds")
     return g
 
 

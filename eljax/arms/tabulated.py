@@ -29,7 +29,7 @@ from eljax.arms.law import pick, register
 
 SHAPES = (1e-3, 1e6)  # of beta and gamma
 LARGEST_CENTRE = 40.0
-NEWTON_STEPS = 4
+NEWTON_STEPS = 3
 
 
 def _beta(leaves: tuple[jax.Array, ...], slot: jax.Array, p: jax.Array, upper: jax.Array) -> jax.Array:
@@ -106,13 +106,18 @@ def logit_beta(p: np.ndarray, upper: bool, a: float, b: float) -> np.ndarray:
         return -logit_beta(p, False, b, a)
 
     def start(q: np.ndarray) -> np.ndarray:
-        x, y = special.betaincinv(a, b, q), special.betainccinv(b, a, q)
-        return np.where(x < 0.5, special.logit(x), -special.logit(y))
+        x = special.betaincinv(a, b, q)
+        right, logit = x >= 0.5, special.logit(x)
+        logit[right] = -special.logit(special.betainccinv(b, a, q[right]))
+        return logit
 
     def cdf(logit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        x, y = special.expit(logit), special.expit(-logit)
+        left = logit < 0
+        mass = np.empty_like(logit)
+        mass[left] = special.betainc(a, b, special.expit(logit[left]))
+        mass[~left] = special.betaincc(b, a, special.expit(-logit[~left]))
         slope = np.exp(a * special.log_expit(logit) + b * special.log_expit(-logit) - special.betaln(a, b))
-        return np.where(x < 0.5, special.betainc(a, b, x), special.betaincc(b, a, y)), slope
+        return mass, slope
 
     tip = 1e-18 / (1 + b)  # below it F(x) is proportional to x^a to rounding
     return _invert(p, start, cdf, np.log(tip), special.betainc(a, b, tip), a)
