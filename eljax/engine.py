@@ -39,8 +39,8 @@ class RunRecord(NamedTuple):
     checkpoint_pulls: jax.Array  # [C, K] int32: pulls of each arm after the checkpoint rounds
     pulls: jax.Array  # [K] int32: pulls of each arm after the last round
     forced_pulls: jax.Array  # [K] int32
-    max_index_error: jax.Array  # []: largest relative index error in an unforced round
-    uncertified_decisions: jax.Array  # [] int32: unforced rounds with an index error over the tolerance
+    max_index_error: jax.Array  # []: largest relative error of an index within the tolerance, in unforced rounds
+    uncertified_decisions: jax.Array  # [] int32: decisions that index errors could have changed
 
 
 def run(
@@ -69,20 +69,20 @@ def run(
         t, row = inputs
         decision, state = policy.select(jax.random.fold_in(policy_key, t), t, state)
         arm = decision.arm
-        p, upper = random.tail_uniform(numerics.read(reward_keys, arm), numerics.read(pulls, arm), dtype)
+        p, upper = random.tail_uniform(reward_keys[arm], pulls[arm], dtype)
         state = policy.update(state, arm, arms.reward(law, arm, p, upper))
         pulled = (arm_numbers == arm).astype(jnp.int32)
         pulls = pulls + pulled
-        # NaN marks a policy without indices; forced rounds do not use them.
-        error = jnp.where(decision.forced, 0, jnp.nan_to_num(decision.index_error, nan=0, posinf=jnp.inf).max())
+        # Indices known worse than the tolerance (or NaN: a policy has none) do not decide by their value.
+        error = jnp.where(decision.index_error <= tolerance, decision.index_error, 0).max()
         record = RunRecord(
             # Row `row` is overwritten until its checkpoint has passed; the row is the same in all lanes, so this is a
             # slice update, not a scatter. The last row takes the rounds beyond the last checkpoint.
             jax.lax.dynamic_update_index_in_dim(record.checkpoint_pulls, pulls, row, 0),
             pulls,
             record.forced_pulls + pulled * decision.forced,
-            jnp.maximum(record.max_index_error, error),
-            record.uncertified_decisions + (error > tolerance),
+            jnp.where(decision.forced, record.max_index_error, jnp.maximum(record.max_index_error, error)),
+            record.uncertified_decisions + ~jnp.asarray(decision.certified),
         )
         return (state, record), None
 
@@ -145,8 +145,16 @@ def simulate(
     if policy.validate is not None:
         policy.validate(bandit.num_arms, horizon)
 
-    with jax.enable_x64(dtype == np.float64):
-        records = _run_all(bandit, policy, horizon, runs, seed, rounds, dtype, batch_size, progress)
+    law = bandit.law(dtype)
+    with tqdm(total=runs, unit="run", disable=not progress, desc=describe(policy)) as bar:
+        job = _Job(law, seed, horizon, rounds, np.dtype(dtype), batch_size, bar)
+        records = _records(job, policy, np.arange(runs))
+        open_runs = np.flatnonzero(records.uncertified_decisions)
+        if policy.fallback is not None and open_runs.size:
+            bar.reset(total=open_runs.size)
+            bar.set_description("again, with exact decisions")
+            for whole, part in zip(records, _records(job, policy.fallback, open_runs), strict=True):
+                whole[open_runs] = part
     provenance = {
         "versions": {name: version(name) for name in ("eljax", "jax", "jaxlib", "numpy")},
         "backend": jax.default_backend(),
@@ -155,6 +163,7 @@ def simulate(
         "horizon": horizon,
         "runs": runs,
         "policy": describe(policy),
+        "exact_reruns": 0 if policy.fallback is None else int(open_runs.size),
         "bandit": [repr(arm) for arm in bandit.arms],
         "labels": list(bandit.labels),
     }
@@ -170,38 +179,50 @@ def simulate(
     )
 
 
-def _run_all(bandit, policy, horizon, runs, seed, checkpoints, dtype, batch_size, progress) -> RunRecord:
-    law = bandit.law(dtype)
-    policy = jax.tree.map(partial(_cast, dtype=dtype), policy)
-    seed_data = np.asarray(jax.random.key_data(random.seed_key(seed)))
-    shared = (law, policy, seed_data, checkpoints.astype(np.int32))
+class _Job(NamedTuple):
+    """What all tiles of one call share."""
+
+    law: Any
+    seed: int
+    horizon: int
+    checkpoints: np.ndarray
+    dtype: np.dtype
+    batch_size: int | None
+    bar: tqdm
+
+
+def _records(job: _Job, policy: Policy, run_numbers: np.ndarray) -> RunRecord:
+    """The records [R, ...] of the given runs."""
+    wide = job.dtype == np.float64
+    policy = jax.tree.map(partial(_cast, dtype=job.dtype), policy._replace(validate=None, fallback=None))
     devices = tuple(jax.local_devices())
-    lanes = tile_lanes(policy, bandit.num_arms, horizon, dtype) * len(devices)
+    with jax.enable_x64(wide):
+        seed_data = np.asarray(jax.random.key_data(random.seed_key(job.seed)))
+        lanes = tile_lanes(policy, job.law.num_arms, job.horizon, job.dtype) * len(devices)
+    shared = (job.law, policy, seed_data, job.checkpoints.astype(np.int32))
 
     def compile_program():
-        with jax.enable_x64(dtype == np.float64):  # the setting is thread-local
-            return _compiled(lanes, horizon, devices, *_signature(shared))
+        with jax.enable_x64(wide):  # the setting is thread-local
+            return _compiled(lanes, job.horizon, devices, *_signature(shared))
 
     def compute(start: int) -> tuple[int, RunRecord]:
-        with jax.enable_x64(dtype == np.float64):
-            numbers = np.minimum(np.arange(start, start + lanes), runs - 1).astype(np.uint32)
-            record = jax.tree.map(np.asarray, program(*shared, numbers))
-        return start, record
+        numbers = run_numbers[np.minimum(np.arange(start, start + lanes), len(run_numbers) - 1)]
+        with jax.enable_x64(wide):
+            return start, jax.tree.map(np.asarray, program(*shared, numbers.astype(np.uint32)))
 
     with ThreadPoolExecutor(1) as pool:  # Ctrl-C in the middle of an XLA compilation would crash this thread
         program = pool.submit(compile_program).result()
     workers = _workers(devices)
-    if batch_size is not None:
-        workers = max(1, min(workers, batch_size // lanes))
+    if job.batch_size is not None:
+        workers = max(1, min(workers, job.batch_size // lanes))
     out = None
-    with tqdm(total=runs, unit="run", disable=not progress, desc=describe(policy)) as bar:
-        for start, tile in _in_parallel(compute, range(0, runs, lanes), workers):
-            count = min(lanes, runs - start)
-            if out is None:
-                out = jax.tree.map(lambda x: np.empty((runs, *x.shape[1:]), x.dtype), tile)
-            for whole, part in zip(out, tile, strict=True):
-                whole[start : start + count] = part[:count]
-            bar.update(count)
+    for start, tile in _in_parallel(compute, range(0, len(run_numbers), lanes), workers):
+        count = min(lanes, len(run_numbers) - start)
+        if out is None:
+            out = jax.tree.map(lambda x: np.empty((len(run_numbers), *x.shape[1:]), x.dtype), tile)
+        for whole, part in zip(out, tile, strict=True):
+            whole[start : start + count] = part[:count]
+        job.bar.update(count)
     return out
 
 
@@ -244,12 +265,9 @@ def _cast(leaf: Any, dtype: np.dtype) -> np.ndarray:
 
 def _workers(devices: tuple) -> int:
     """On one CPU device a scan runs on one core, so several threads each run their own tile."""
-    one_cpu = len(devices) == 1 and devices[0].platform == "cpu"
-    return (
-        len(os.sched_getaffinity(0))
-        if one_cpu and hasattr(os, "sched_getaffinity")
-        else ((os.cpu_count() or 1) if one_cpu else 1)
-    )
+    if len(devices) > 1 or devices[0].platform != "cpu":
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _in_parallel(compute, starts: Sequence[int], workers: int) -> Iterator[tuple[int, RunRecord]]:

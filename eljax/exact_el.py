@@ -1,45 +1,65 @@
-"""The exact EL index over all rewards of every arm: O(n) per solve, O(K·T) memory per run.
+"""The exact EL index from a run's whole history: O(n) per solve, O(K·T) memory per run.
 
-The reference that any faster index must agree with. An index implementation is three functions of one run:
-
-    init(num_arms, horizon, dtype) -> state      push(state, arm, reward) -> state
-    arm_index(state, arm, radius) -> (index, error)
+The reference that the streaming index must agree with, and what settles the decisions it cannot certify. A history is
+an array [K, T]: the rewards of each arm in the order of its pulls.
 """
-
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from eljax import numerics
 from eljax.empirical_likelihood import el_index_with_error
 
 
-class History(NamedTuple):
-    """Every reward of every arm, in the order of the pulls."""
-
-    count: jax.Array  # [K] int32: pulls
-    magnitude: jax.Array  # [K]: largest |reward|, the scale of rounding
-    rewards: jax.Array  # [K, T]
+def init(num_arms: int, horizon: int, dtype: jnp.dtype) -> jax.Array:
+    """[K, T], no rewards yet."""
+    return jnp.zeros((num_arms, horizon), dtype)
 
 
-def init(num_arms: int, horizon: int, dtype: jnp.dtype) -> History:
-    """No rewards yet."""
-    return History(jnp.zeros(num_arms, jnp.int32), jnp.zeros(num_arms, dtype), jnp.zeros((num_arms, horizon), dtype))
+def push(history: jax.Array, arm: jax.Array, pull: jax.Array, reward: jax.Array) -> jax.Array:
+    """Write the reward of pull number `pull` (from 0) of `arm`."""
+    return history.at[arm, pull].set(reward, mode="drop")
 
 
-def push(history: History, arm: jax.Array, reward: jax.Array) -> History:
-    """Append one reward of `arm`."""
-    n = numerics.read(history.count, arm)
-    magnitude = jnp.maximum(numerics.read(history.magnitude, arm), jnp.abs(reward))
-    return History(
-        numerics.write(history.count, arm, n + 1),
-        numerics.write(history.magnitude, arm, magnitude),
-        history.rewards.at[arm, n].set(reward, mode="drop"),
-    )
+def arm_index(rewards: jax.Array, count: jax.Array, mean: jax.Array, radius: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(index, error) of one arm from its row [T] of the history: upper EL index and a bound on its absolute error."""
+    seen = jnp.arange(rewards.shape[0], dtype=jnp.int32) < count
+    index, relative = el_index_with_error(rewards, radius, seen)
+    return index, jnp.where(relative > 0, relative * (index - mean), 0)
 
 
-def arm_index(history: History, arm: jax.Array, radius: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Upper EL index of one arm and its relative error; +inf while the arm has not been pulled."""
-    seen = jnp.arange(history.rewards.shape[1], dtype=jnp.int32) < numerics.read(history.count, arm)
-    return el_index_with_error(history.rewards[arm], radius, seen)
+def all_indices(
+    history: jax.Array, count: jax.Array, mean: jax.Array, radius: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """([K], [K]): index and error of every arm."""
+    return jax.vmap(arm_index, (0, 0, 0, None))(history, count, mean, radius)
+
+
+@jax.custom_batching.custom_vmap
+def settle(
+    open_: jax.Array,
+    history: jax.Array,
+    count: jax.Array,
+    mean: jax.Array,
+    radius: jax.Array,
+    index: jax.Array,
+    error: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """Index and error [K] as given, or solved from the history where `open_` [] bool says the decision is open."""
+    solve = lambda: all_indices(history, count, mean, radius)  # noqa: E731
+    return jax.lax.cond(open_, solve, lambda: (index, error))
+
+
+@settle.def_vmap
+def _settle_batch(lanes: int, batched: list, *args: jax.Array) -> tuple[tuple, tuple]:
+    """A batched cond would solve every lane in every round; few lanes are open, so solve those one after another."""
+    args = [x if b else jnp.broadcast_to(x, (lanes, *jnp.shape(x))) for x, b in zip(args, batched, strict=True)]
+    open_, history, count, mean, radius, index, error = args
+
+    def body(state: tuple) -> tuple:
+        pending, index, error = state
+        lane = jnp.argmax(pending)
+        solved = all_indices(history[lane], count[lane], mean[lane], radius[lane])
+        return pending.at[lane].set(False), index.at[lane].set(solved[0]), error.at[lane].set(solved[1])
+
+    _, index, error = jax.lax.while_loop(lambda state: state[0].any(), body, (open_, index, error))
+    return (index, error), (True, True)

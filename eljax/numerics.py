@@ -11,32 +11,31 @@ TIE_ULPS = 32
 
 
 def read(values: jax.Array, arm: jax.Array) -> jax.Array:
-    """`values[arm]` along the leading axis K, by selection: batched gathers are scalar loops on a CPU."""
-    chosen = _one_hot(values, arm)
+    """`values[arm]` along a short leading axis, by selection: fuses with what follows, where a gather would not."""
+    chosen = jnp.arange(values.shape[0], dtype=jnp.int32) == arm
+    chosen = chosen.reshape(chosen.shape + (1,) * (values.ndim - 1))
     return jnp.where(chosen, values, jnp.zeros_like(values)).sum(0, dtype=values.dtype)
 
 
-def write(values: jax.Array, arm: jax.Array, new: jax.Array) -> jax.Array:
-    """`values` with row `arm` replaced by `new`, by selection."""
-    return jnp.where(_one_hot(values, arm), new, values)
+def tie_tolerance(magnitude: jax.Array) -> jax.Array:
+    """The difference below which indices of rewards up to this |reward| are tied."""
+    return TIE_ULPS * jnp.finfo(magnitude.dtype).eps * magnitude
 
 
-def _one_hot(values: jax.Array, arm: jax.Array) -> jax.Array:
-    chosen = jnp.arange(values.shape[0], dtype=jnp.int32) == arm
-    return chosen.reshape(chosen.shape + (1,) * (values.ndim - 1))
+def argmax_tied(index: jax.Array, magnitude: jax.Array, error: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(arm, sure): the lowest arm whose index ties with the largest, and whether errors could not change that.
 
-
-def argmax_tied(index: jax.Array, magnitude: jax.Array) -> jax.Array:
-    """The lowest arm whose index ties with the largest one; `magnitude` [K] is each arm's largest |reward|.
-
-    An infinite index (an arm not yet pulled) ties only with another infinite one.
+    `magnitude` [K] is each arm's largest |reward|, `error` [K] a bound on each index's absolute error. An infinite
+    index (an arm not yet pulled) ties only with another infinite one.
     """
     best = jnp.argmax(index)
-    scale = jnp.maximum(magnitude, read(magnitude, best))
-    largest = read(index, best)
-    tolerance = TIE_ULPS * jnp.finfo(index.dtype).eps * scale
-    tied = (index == largest) | ((largest < jnp.inf) & (largest - index < tolerance))
-    return jnp.argmax(tied).astype(jnp.int32)
+    largest = index[best]
+    tolerance = tie_tolerance(jnp.maximum(magnitude, magnitude[best]))
+    behind = jnp.where(index == largest, 0, largest - index)  # inf − inf is a tie
+    tied = (behind < tolerance) | (behind == 0)
+    doubt = jnp.where(jnp.arange(index.shape[0]) == best, 0, error + error[best])
+    sure = ((behind + doubt < tolerance) | (behind - doubt >= tolerance) | (doubt == 0)).all()
+    return jnp.argmax(tied).astype(jnp.int32), sure
 
 
 class RunningSum(NamedTuple):

@@ -16,10 +16,11 @@ class Decision(NamedTuple):
     forced: jax.Array  # [] bool: pulled by forced exploration, not by its index
     index: jax.Array  # [K]: upper index of each arm (NaN where a policy has none)
     index_error: jax.Array  # [K]: bound on the error of each index, relative to (index - mean)
+    certified: jax.Array | bool = True  # [] bool: the index errors cannot have changed the choice
 
 
 class Policy(NamedTuple):
-    """A bandit policy: three pure functions of one run (no batch axis) and a host-side check.
+    """A bandit policy: three pure functions of one run (no batch axis), and two optional slots for the host.
 
     Each slot is a `jax.tree_util.Partial` of a module-level function over its hyperparameters, so a policy is a
     pytree whose leaves are radii and constants: they can be changed or vmapped without compiling again.
@@ -29,12 +30,14 @@ class Policy(NamedTuple):
         select(key, t, state) -> (Decision, state)   t = 1, 2, ... is the round being decided; the only use of a key
         update(state, arm, reward) -> state          per-arm leaves of a state have leading axis K
         validate(num_arms, horizon) -> None          raises ValueError on the host, before anything is compiled
+        fallback                                     the policy to re-run a run with that met an uncertified decision
     """
 
     init: Callable[..., Any]
     select: Callable[..., tuple[Decision, Any]]
     update: Callable[..., Any]
     validate: Callable[[int, int], None] | None = None
+    fallback: "Policy | None" = None
 
     def __repr__(self) -> str:
         return describe(self)

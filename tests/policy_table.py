@@ -32,6 +32,12 @@ TABLE = {
         lambda: eljax.policies.g_forcing(eljax.log_schedule(1.0)),
         lambda: eljax.policies.g_forcing(eljax.log_schedule(2.0)),
     ),
+    "el_f exact": Entry(
+        lambda: eljax.policies.el_f(G2, 3.0, index="exact"), lambda: eljax.policies.el_f(G2, 0.5, index="exact")
+    ),
+    "el_f fallback": Entry(
+        lambda: eljax.policies.el_f(G2, 3.0).fallback, lambda: eljax.policies.el_f(G2, 0.5).fallback
+    ),
     "el_ucb": Entry(
         lambda: eljax.policies.el_ucb(eljax.log_schedule(1.0)), lambda: eljax.policies.el_ucb(eljax.log_schedule(2.0))
     ),

@@ -11,7 +11,7 @@ ROOT = Path(eljax.__file__).parent
 LAYERS = [  # from the bottom up; the modules of one layer do not import each other, but for a package's own files
     ["checks"],
     ["types", "numerics", "random"],
-    ["empirical_likelihood", "arms", "results"],
+    ["empirical_likelihood", "streaming_el", "arms", "results"],
     ["exact_el", "datasets"],
     ["schedules"],
     ["policies"],

@@ -68,7 +68,7 @@ def test_jit_equals_eager_and_vmap_equals_a_loop(entry, play, rewards):
     looped = jnp.stack([play(policy, x)[0] for x in rewards])
     np.testing.assert_array_equal(batched, looped)
     state, pulls = policy.init(K, T, rewards.dtype), [0] * K
-    for t in range(1, 9):  # the horizon of the state is T as above: buffers have the same shape
+    for t in range(1, K + 3):  # the horizon of the state is T as above: buffers have the same shape
         decision, state = policy.select(jax.random.key(t), jnp.asarray(t, jnp.int32), state)
         arm = int(decision.arm)
         assert arm == looped[0, t - 1]

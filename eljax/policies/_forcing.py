@@ -12,16 +12,24 @@ def decide(
     schedule: Schedule,
     t: jax.Array,
     count: jax.Array,
-    index: jax.Array,
-    index_error: jax.Array,
     magnitude: jax.Array,
+    mean: jax.Array,
+    index: jax.Array,
+    error: jax.Array,
+    *,
+    solved: jax.Array | bool = False,
 ) -> Decision:
     """Pull a least-sampled arm while some arm has fewer than g(t) pulls, else an arm of largest index.
 
-    All arrays are [K]; ties go to the lowest arm. `magnitude` (largest |reward|) sets what counts as tied.
+    All arrays are [K]; ties go to the lowest arm, `magnitude` (largest |reward|) sets what counts as tied, and `error`
+    is each index's absolute error bound. A decision is certified if no indices within their bounds would change it, or
+    if they were `solved` exactly: to within the tolerance, or to within what counts as tied.
     """
     g = clamped(schedule, t.astype(index.dtype), count.shape[0])
     least = jnp.argmin(count).astype(jnp.int32)
     forced = count.min() < g
-    arm = jnp.where(forced, least, numerics.argmax_tied(index, magnitude))
-    return Decision(arm, forced, index, index_error)
+    arm, sure = numerics.argmax_tied(index, magnitude, error)
+    beyond_ties = jnp.maximum(error - numerics.tie_tolerance(magnitude), 0)
+    relative = jnp.where(beyond_ties > 0, beyond_ties / (index - mean), 0)
+    accurate = (relative <= numerics.index_tolerance(index.dtype)).all()
+    return Decision(jnp.where(forced, least, arm), forced, index, relative, forced | sure | (solved & accurate))

@@ -7,6 +7,9 @@ of arm i so far:
     else:                pull argmax_i U_i,   U_i = sup { μ : N_i · logEL(P_i, μ) ≤ C }
 
 Assumes integrable rewards and a schedule g → ∞ growing slower than t; knows neither scale nor support of the rewards.
+
+The indices come from the streaming summary (`streaming_el`), with error bounds. A run that meets a decision they leave
+open is re-run by the `fallback`, the same policy with the whole history at hand, which solves such decisions exactly.
 """
 
 from typing import Any, NamedTuple
@@ -15,31 +18,34 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
-from eljax import exact_el, numerics
+from eljax import checks, exact_el, streaming_el
 from eljax.policies import _forcing
 from eljax.schedules import Schedule, as_radius, as_schedule, check_radius, check_schedule
 from eljax.types import Decision, Policy
 
 
 class ELFState(NamedTuple):
-    """The rewards, and with a constant radius each arm's last index: only the pulled arm's can change."""
+    """Summaries of the rewards and, with a constant radius, the last indices: only the pulled arm's can change."""
 
-    history: exact_el.History
-    index: jax.Array  # [K]
-    index_error: jax.Array  # [K]
+    streams: streaming_el.Stream  # of [K, ...]
+    index: jax.Array | None  # [K]
+    error: jax.Array | None  # [K], absolute
+    history: jax.Array | None  # [K, T], where it is kept
 
 
-def el_f(schedule: Schedule, radius: float | Schedule = 3.0) -> Policy:
+def el_f(schedule: Schedule, radius: float | Schedule = 3.0, *, index: str = "streaming") -> Policy:
     """EL-F with exploration `schedule` g(t) and EL `radius` C.
 
     Args:
       schedule: function of (t, num_arms), e.g. `eljax.log_squared()`.
       radius: C >= 0, dimensionless (half a χ²₁ quantile makes U a confidence bound; 0 makes it the mean), or a moving
         radius: a function of (t, num_arms) such as `eljax.loglog_radius(3.0)`, for which every index moves every round.
+      index: "streaming" costs O(1) per round, decisions certified; "exact" solves over all rewards, O(t) per round:
+        the reference, with the same pulls.
 
     Raises:
       ValueError: radius negative or not finite; schedule not a function, or (before a run) not finite, positive and
-        non-decreasing.
+        non-decreasing; unknown index.
 
     Example:
       >>> import eljax
@@ -50,16 +56,22 @@ def el_f(schedule: Schedule, radius: float | Schedule = 3.0) -> Policy:
       True
     """
     schedule, radius = as_schedule("schedule", schedule), as_radius("radius", radius)
-    validate = Partial(_validate, schedule=schedule, radius=radius)
-    if callable(radius):
-        return moving(schedule, radius, validate)
-    return Policy(Partial(_init), Partial(_select, schedule=schedule), Partial(_update, radius=radius), validate)
+    return build(schedule, radius, Partial(_validate, schedule=schedule, radius=radius), index)
 
 
-def moving(schedule: Schedule, radius: Schedule, validate: Partial) -> Policy:
-    """EL-F whose radius is a function of (t, num_arms): nothing to keep but the rewards, all indices solved anew."""
-    select = Partial(_select_moving, schedule=schedule, radius=radius)
-    return Policy(Partial(exact_el.init), select, Partial(exact_el.push), validate)
+def build(schedule: Schedule, radius: Any, validate: Partial, index: str) -> Policy:
+    """The policy and its fallback, from checked parts."""
+    if index not in ("streaming", "exact"):
+        checks.fail("index", index, '"streaming" or "exact"')
+    moving = callable(radius)
+    select = Partial(_select_moving if moving else _select, schedule=schedule, radius=radius)
+    if index == "exact":
+        select = Partial(_select_moving_exact, schedule=schedule, radius=radius) if moving else select
+        update = Partial(_update_moving) if moving else Partial(_update_exact, radius=radius)
+        return Policy(Partial(_init_moving_keeping if moving else _init_keeping), select, update, validate)
+    update = Partial(_update_moving) if moving else Partial(_update, radius=radius)
+    keeping = Policy(Partial(_init_moving_keeping if moving else _init_keeping), select, update, validate)
+    return keeping._replace(init=Partial(_init_moving if moving else _init), fallback=keeping)
 
 
 def _validate(num_arms: int, horizon: int, *, schedule: Schedule, radius: Any) -> None:
@@ -69,25 +81,94 @@ def _validate(num_arms: int, horizon: int, *, schedule: Schedule, radius: Any) -
 
 def _init(num_arms: int, horizon: int, dtype: jnp.dtype) -> ELFState:
     unknown = jnp.full(num_arms, jnp.inf, dtype)
-    return ELFState(exact_el.init(num_arms, horizon, dtype), unknown, jnp.zeros(num_arms, dtype))
+    return _init_moving(num_arms, horizon, dtype)._replace(index=unknown, error=jnp.zeros(num_arms, dtype))
 
 
-def _select(key: jax.Array, t: jax.Array, state: ELFState, *, schedule: Schedule) -> tuple[Decision, ELFState]:
-    history, index, error = state
-    return _forcing.decide(schedule, t, history.count, index, error, history.magnitude), state
+def _init_keeping(num_arms: int, horizon: int, dtype: jnp.dtype) -> ELFState:
+    return _init(num_arms, horizon, dtype)._replace(history=exact_el.init(num_arms, horizon, dtype))
+
+
+def _init_moving(num_arms: int, horizon: int, dtype: jnp.dtype) -> ELFState:
+    one = streaming_el.init(dtype)
+    return ELFState(jax.tree.map(lambda x: jnp.broadcast_to(x, (num_arms, *x.shape)), one), None, None, None)
+
+
+def _init_moving_keeping(num_arms: int, horizon: int, dtype: jnp.dtype) -> ELFState:
+    return _init_moving(num_arms, horizon, dtype)._replace(history=exact_el.init(num_arms, horizon, dtype))
 
 
 def _update(state: ELFState, arm: jax.Array, reward: jax.Array, *, radius: jax.Array) -> ELFState:
-    history = exact_el.push(state.history, arm, reward)
-    index, error = exact_el.arm_index(history, arm, radius)
-    return ELFState(history, numerics.write(state.index, arm, index), numerics.write(state.index_error, arm, error))
+    state, stream = _push(state, arm, reward)
+    index, error, stream = streaming_el.arm_index(stream, radius)
+    return _with_index(state, arm, index, error, stream)
+
+
+def _update_exact(state: ELFState, arm: jax.Array, reward: jax.Array, *, radius: jax.Array) -> ELFState:
+    state, stream = _push(state, arm, reward)
+    index, error = exact_el.arm_index(state.history[arm], stream.count, streaming_el.mean(stream), radius)
+    return _with_index(state, arm, index, error, stream)
+
+
+def _update_moving(state: ELFState, arm: jax.Array, reward: jax.Array) -> ELFState:
+    state, stream = _push(state, arm, reward)
+    return state._replace(streams=_written(state.streams, arm, stream))
+
+
+def _select(
+    key: jax.Array, t: jax.Array, state: ELFState, *, schedule: Schedule, radius: jax.Array
+) -> tuple[Decision, ELFState]:
+    decision, index, error = _decide(schedule, t, state, state.index, state.error, radius)
+    return decision, state._replace(index=index, error=error)
 
 
 def _select_moving(
-    key: jax.Array, t: jax.Array, history: exact_el.History, *, schedule: Schedule, radius: Schedule
-) -> tuple[Decision, exact_el.History]:
-    num_arms, dtype = history.count.shape[0], history.rewards.dtype
-    radius_now = jnp.asarray(radius(t.astype(dtype), num_arms), dtype)
-    arms = jnp.arange(num_arms, dtype=jnp.int32)
-    index, error = jax.vmap(exact_el.arm_index, (None, 0, None))(history, arms, radius_now)
-    return _forcing.decide(schedule, t, history.count, index, error, history.magnitude), history
+    key: jax.Array, t: jax.Array, state: ELFState, *, schedule: Schedule, radius: Schedule
+) -> tuple[Decision, ELFState]:
+    now = _radius_now(radius, t, state)
+    index, error, streams = jax.vmap(streaming_el.arm_index, (0, None))(state.streams, now)
+    decision, _, _ = _decide(schedule, t, state, index, error, now)
+    return decision, state._replace(streams=streams)
+
+
+def _select_moving_exact(
+    key: jax.Array, t: jax.Array, state: ELFState, *, schedule: Schedule, radius: Schedule
+) -> tuple[Decision, ELFState]:
+    now = _radius_now(radius, t, state)
+    index, error = exact_el.all_indices(state.history, state.streams.count, streaming_el.mean(state.streams), now)
+    return _decide(schedule, t, state, index, error, now)[0], state
+
+
+def _decide(schedule: Schedule, t: jax.Array, state: ELFState, index: jax.Array, error: jax.Array, radius: jax.Array):
+    """The decision, and the indices it rests on: solved from the history if there is one and they leave it open."""
+    count, magnitude, mean = state.streams.count, state.streams.magnitude, streaming_el.mean(state.streams)
+    decision = _forcing.decide(schedule, t, count, magnitude, mean, index, error)
+    if state.history is not None:
+        open_ = ~decision.certified
+        index, error = exact_el.settle(open_, state.history, count, mean, radius, index, error)
+        decision = _forcing.decide(schedule, t, count, magnitude, mean, index, error, solved=open_)
+    return decision, index, error
+
+
+def _radius_now(radius: Schedule, t: jax.Array, state: ELFState) -> jax.Array:
+    num_arms, dtype = state.streams.magnitude.shape[0], state.streams.magnitude.dtype
+    return jnp.asarray(radius(t.astype(dtype), num_arms), dtype)
+
+
+def _push(state: ELFState, arm: jax.Array, reward: jax.Array) -> tuple[ELFState, streaming_el.Stream]:
+    """The state with the reward in its history, if it keeps one, and the arm's summary with it (not yet written)."""
+    stream = streaming_el.push(jax.tree.map(lambda x: x[arm], state.streams), reward)
+    if state.history is not None:
+        state = state._replace(history=exact_el.push(state.history, arm, stream.count - 1, reward))
+    return state, stream
+
+
+def _with_index(state: ELFState, arm: jax.Array, index: jax.Array, error: jax.Array, stream: Any) -> ELFState:
+    return state._replace(
+        streams=_written(state.streams, arm, stream),
+        index=state.index.at[arm].set(index),
+        error=state.error.at[arm].set(error),
+    )
+
+
+def _written(streams: streaming_el.Stream, arm: jax.Array, stream: streaming_el.Stream) -> streaming_el.Stream:
+    return jax.tree.map(lambda x, new: x.at[arm].set(new), streams, stream)

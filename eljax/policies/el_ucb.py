@@ -12,13 +12,15 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
-from eljax.policies.el_f import moving
+from eljax.policies.el_f import build
 from eljax.schedules import Schedule, as_schedule, check_schedule
 from eljax.types import Policy
 
 
-def el_ucb(schedule: Schedule) -> Policy:
+def el_ucb(schedule: Schedule, *, index: str = "streaming") -> Policy:
     """Naive EL-UCB with radius g(t) = `schedule`(t, num_arms), negative or undefined values near t = 1 read as 0.
+
+    `index` as for `el_f`. The radius grows with t, so the streaming index is open more often than in EL-F.
 
     Raises:
       ValueError: schedule not a function, or (before a run) not finite, positive and non-decreasing.
@@ -34,7 +36,7 @@ def el_ucb(schedule: Schedule) -> Policy:
     """
     schedule = as_schedule("schedule", schedule)
     radius = Partial(_radius, schedule=schedule)
-    return moving(Partial(_each_arm_once), radius, Partial(_validate, schedule=schedule))
+    return build(Partial(_each_arm_once), radius, Partial(_validate, schedule=schedule), index)
 
 
 def _validate(num_arms: int, horizon: int, *, schedule: Schedule) -> None:

@@ -61,7 +61,7 @@ def _select(key: jax.Array, t: jax.Array, state: MeanState, *, schedule: Schedul
     count, magnitude, centre, total = state
     mean = centre + (total.high + total.low) / jnp.maximum(count, 1)
     index = jnp.where(count > 0, mean, jnp.inf)
-    return _forcing.decide(schedule, t, count, index, jnp.zeros_like(index), magnitude), state
+    return _forcing.decide(schedule, t, count, magnitude, mean, index, jnp.zeros_like(index)), state
 
 
 def _update(state: MeanState, arm: jax.Array, reward: jax.Array) -> MeanState:

@@ -1,0 +1,295 @@
+"""The EL index from a fixed-size summary of the rewards: O(1) per reward in time and memory, with an error bound.
+
+With a pole ν > max x, a centre c, t = 1/(ν − c) and y_i = t (x_i − c), the index of `empirical_likelihood` reads
+
+    S = mean y/(1 − y)     L = mean log(1 − y)     F(ν) = log(1 + S) + L = C/n     U = c + (1 − exp(L − C/n)) / t
+
+and S, L are sums over rewards, kept in two parts:
+
+  near field   the J largest and the J smallest distinct values with their multiplicities: summed term by term, so that
+               the pole sees the extremes exactly (few-valued data, such as Bernoulli, are exact altogether)
+  bulk         everything between, in |x − c| ≤ s: power sums W_k = Σ u^k, u = (x − c)/s, k = 1..P, expanded in z = s t:
+               Σ y/(1 − y) = Σ_k W_k z^k     Σ log(1 − y) = −Σ_k W_k z^k / k
+
+Truncating at even P costs Σ y/(1 − y) at most W_P z^(P+1)/(1 − z), Σ log(1 − y) at most that over P + 1. U is a minimum
+over ν, so an error in the root, Newton's or the truncation's, enters it at second order only; `arm_index` adds up what
+is left. When a reward falls outside [c − s, c + s], c and s grow and the sums are shifted by binomials, whose
+coefficients' absolute values sum to at most 1: stable.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from eljax import numerics
+
+NEAR = 4  # J: extremes kept on each side
+POWERS = 16  # P: power sums of the bulk, even
+SLACK = 1.2  # the bulk's interval is made this much wider than needed, so that it seldom has to grow
+EVALUATIONS = 8  # at most; from the second reward of an arm on, the last pole is a start that needs two
+LARGEST_LOG = {np.dtype(np.float32): 40.0, np.dtype(np.float64): 300.0}  # the square of e^this is a normal number
+
+
+class Stream(NamedTuple):
+    """What is kept of one arm's rewards."""
+
+    count: jax.Array  # [] int32: n
+    magnitude: jax.Array  # []: largest |reward|
+    low: jax.Array  # []: smallest reward
+    first: jax.Array  # []: first reward, the fixed centre of the sum below
+    total: numerics.RunningSum  # of []: Σ (reward − first), compensated
+    top: jax.Array  # [J]: largest distinct values, descending; −inf where there are fewer
+    top_count: jax.Array  # [J]: their multiplicities
+    bottom: jax.Array  # [J]: smallest distinct values not in `top`, ascending; +inf where there are fewer
+    bottom_count: jax.Array  # [J]
+    centre: jax.Array  # []: c of the bulk
+    half: jax.Array  # []: s of the bulk
+    bulk_count: jax.Array  # []: rewards in the bulk
+    power_sums: jax.Array  # [P]: W_1..W_P
+    gap: jax.Array  # []: last pole minus largest reward, 0 if it is of no use as a start
+
+
+def init(dtype: jnp.dtype) -> Stream:
+    """An arm without rewards."""
+    zero, zeros = jnp.zeros((), dtype), jnp.zeros(NEAR, dtype)
+    inf = jnp.full(NEAR, jnp.inf, dtype)
+    return Stream(
+        jnp.zeros((), jnp.int32),
+        zero,
+        jnp.full((), jnp.inf, dtype),
+        zero,
+        numerics.RunningSum(zero, zero),
+        -inf,
+        zeros,
+        inf,
+        zeros,
+        zero,
+        zero,
+        zero,
+        jnp.zeros(POWERS, dtype),
+        zero,
+    )
+
+
+def mean(stream: Stream) -> jax.Array:
+    """Sample mean, right to rounding and independent of the order of the rewards."""
+    return stream.first + (stream.total.high + stream.total.low) / jnp.maximum(stream.count, 1)
+
+
+def push(stream: Stream, x: jax.Array) -> Stream:
+    """One more reward. What it displaces from the near field moves on: top → bottom → bulk."""
+    one = jnp.ones_like(x)
+    first = jnp.where(stream.count == 0, x, stream.first)
+    top, top_count, value, times = _insert(stream.top, stream.top_count, x, one, descending=True)
+    bottom, bottom_count, value, times = _insert(stream.bottom, stream.bottom_count, value, times, descending=False)
+
+    # The bulk lies between the two lists, now and later, so an interval around them contains the earlier ones.
+    moves = times > 0
+    grow = moves & ((jnp.abs(value - stream.centre) > stream.half) | (stream.bulk_count == 0))
+    centre = jnp.where(grow, bottom[-1] + (top[-1] - bottom[-1]) / 2, stream.centre)
+    half = jnp.where(grow, SLACK * (top[-1] - bottom[-1]) / 2, stream.half)
+    unit = jnp.where(half > 0, half, 1)
+    shift = jnp.where(grow & (stream.bulk_count > 0), (stream.centre - centre) / unit, 0)
+    sums = jnp.where(grow, _shifted(stream.power_sums, stream.bulk_count, stream.half / unit, shift), stream.power_sums)
+    u = jnp.where(moves, (value - centre) / unit, 0)
+    return Stream(
+        stream.count + 1,
+        jnp.maximum(stream.magnitude, jnp.abs(x)),
+        jnp.minimum(stream.low, x),
+        first,
+        numerics.add(stream.total, x - first),
+        top,
+        top_count,
+        bottom,
+        bottom_count,
+        centre,
+        half,
+        stream.bulk_count + times,
+        sums + times * _powers(u),
+        jnp.where(x > stream.top[0], 0, stream.gap),  # a new maximum may lie beyond the last pole
+    )
+
+
+def arm_index(stream: Stream, radius: jax.Array) -> tuple[jax.Array, jax.Array, Stream]:
+    """(index, error, stream): upper EL index, a bound on its absolute error, and the stream with the new pole.
+
+    The index is +inf for an arm without rewards, and exact for constant rewards and for radius 0 (the mean); the error
+    is +inf where the expansion does not converge. Rounding of the result itself (eps · magnitude) is not included.
+    """
+    dtype = stream.top.dtype
+    eps, largest = jnp.finfo(dtype).eps, LARGEST_LOG[np.dtype(dtype)]
+    n = jnp.maximum(stream.count, 1).astype(dtype)
+    average, high = mean(stream), stream.top[0]
+    constant = ~(high > stream.low)
+    has_bulk = stream.bulk_count > 0
+    c = jnp.where(has_bulk, stream.centre, average)
+    span = jnp.where(constant, 1, high - c)
+    near = _near_field(stream, c)
+    level = jnp.clip(radius / n, eps**3, largest)  # C/n
+    goal, _ = _arccosh_exp(level)
+
+    def evaluate(gap: jax.Array) -> _Evaluation:
+        at = _evaluate(stream, near, n, (average - c), span, gap)
+        value, slope = _arccosh_exp(jnp.maximum(at.F, eps**3))
+        # In v = log(1 + span/gap) the function arccosh(e^F) is nearly linear from ν = ∞ (v = 0) to the maximum (v = ∞).
+        v = jnp.log1p(span / gap)
+        step = (goal - value) / (slope * at.slope * gap / span)
+        v = jnp.clip(v + jnp.where(jnp.isfinite(step), step, 0), v / 8, jnp.minimum(8 * v, largest))
+        rise = -jnp.expm1(at.log_mean - level) / at.t
+        next_gap = span / jnp.expm1(v)
+        newton = 2 * jnp.abs(jnp.expm1(at.F - level) * (next_gap - gap))
+        return _Evaluation(gap, next_gap, at, rise, jnp.where(jnp.isfinite(step), newton, jnp.inf))
+
+    def unfinished(state: tuple) -> jax.Array:
+        i, last = state
+        above_mean = last.rise - (average - c)
+        return (i < EVALUATIONS) & ~constant & ~(last.newton <= 0.01 * jnp.sqrt(eps) * above_mean)
+
+    variance = jnp.sum(near.times * near.x**2) + stream.half**2 * stream.power_sums[1]
+    start = jnp.minimum(goal * span / jnp.sqrt(jnp.where(constant, 1, variance / n)), largest)
+    gap = jnp.where(stream.gap > 0, stream.gap, span / jnp.expm1(start))
+    _, end = jax.lax.while_loop(unfinished, lambda s: (s[0] + 1, evaluate(s[1].next_gap)), (1, evaluate(gap)))
+
+    error = _error(stream, end, n, has_bulk, average - c, level)
+    zero = radius == 0
+    index = jnp.where(constant, high, jnp.where(zero, average, jnp.clip(c + end.rise, average, high)))
+    index = jnp.where(stream.count > 0, index, jnp.inf)
+    return index, jnp.where(constant | zero, 0, error), stream._replace(gap=jnp.where(constant, 0, end.next_gap))
+
+
+class _Near(NamedTuple):
+    x: jax.Array  # [2J] values relative to c
+    below: jax.Array  # [2J] largest reward minus value
+    times: jax.Array  # [2J] multiplicities, 0 in empty slots
+
+
+class _Sums(NamedTuple):
+    t: jax.Array
+    z: jax.Array
+    S: jax.Array
+    log_mean: jax.Array  # L
+    squares: jax.Array  # B = mean (−log(1 − y) − y), so that L = −mean y − B
+    F: jax.Array
+    slope: jax.Array  # t dF/dt
+
+
+class _Evaluation(NamedTuple):
+    gap: jax.Array  # ν − max, here
+    next_gap: jax.Array  # and after a Newton step
+    at: _Sums
+    rise: jax.Array  # U − c in the min form, from above
+    newton: jax.Array  # |∫ (1 − e^(F − C/n)) dν| to the root, twice the Newton step taken for the distance
+
+
+def _near_field(stream: Stream, c: jax.Array) -> _Near:
+    value = jnp.concatenate([stream.top, stream.bottom])
+    times = jnp.concatenate([stream.top_count, stream.bottom_count])
+    value = jnp.where(times > 0, value, c)
+    return _Near(value - c, jnp.where(times > 0, stream.top[0], c) - value, times)
+
+
+def _evaluate(stream: Stream, near: _Near, n: jax.Array, offset: jax.Array, span: jax.Array, gap: jax.Array) -> _Sums:
+    """All sums at the pole max + gap, from terms of one sign: with Y = mean y = t·offset,
+
+    S = Y + A, A = mean y²/(1 − y);   L = −Y − B;   F = A − B − (S − log(1 + S));   t dF/dt = Var(y/(1 − y)) / (1 + S)
+    """
+    t = 1 / (span + gap)
+    y, rest = near.x * t, (near.below + gap) * t  # rest = 1 − y, without cancellation next to the pole
+    q = y / jnp.where(near.times > 0, rest, 1)
+    z = stream.half * t
+    a = b = v = jnp.zeros_like(t)
+    for k in range(POWERS, 1, -1):
+        w = stream.power_sums[k - 1]
+        a, b, v = a * z + w, b * z + w / k, v * z + w * (k - 1)
+    A = (jnp.sum(near.times * (y * q)) + a * z**2) / n
+    B = (jnp.sum(near.times * _minus_log_minus(y, rest)) + b * z**2) / n
+    V = (jnp.sum(near.times * q**2) + v * z**2) / n
+    Y = offset * t
+    S = Y + A
+    F = jnp.where(jnp.abs(S) < 0.125, A - B - _minus_log_minus(-S, 1 + S), jnp.log1p(S) - Y - B)
+    return _Sums(t, z, S, -(Y + B), B, F, (V - S**2) / (1 + S))
+
+
+def _error(
+    stream: Stream, end: _Evaluation, n: jax.Array, has_bulk: jax.Array, offset: jax.Array, level: jax.Array
+) -> jax.Array:
+    """Truncation (first order through L, second through the root) + Newton + rounding; +inf where z ≥ 1."""
+    eps, at = jnp.finfo(n.dtype).eps, end.at
+    tail_s = jnp.where(has_bulk, stream.power_sums[-1] * at.z ** (POWERS + 1) / (1 - at.z) / n, 0)
+    tail_l = tail_s / (POWERS + 1)
+    in_f = tail_s + tail_l
+    moved = jnp.abs(end.next_gap - end.gap) + in_f / (at.t * at.slope)  # how far the root may be
+    root = 2 * (jnp.abs(jnp.expm1(at.F - level)) + in_f) * moved
+    truncation = jnp.exp(at.log_mean - level) * tail_l / at.t
+    # Rounding of n additions is a random walk, taken at 8 standard deviations.
+    rounding = eps * (8 * at.squares / at.t + 4 * jnp.abs(end.rise) + 4 * jnp.abs(offset))
+    additions = eps * 4 * jnp.sqrt(stream.bulk_count) * jnp.abs(end.rise - offset)
+    error = truncation + jnp.maximum(root, end.newton) + rounding + additions
+    return jnp.where(has_bulk & ~(at.z < 1) | jnp.isnan(error), jnp.inf, error)
+
+
+def _insert(values: jax.Array, counts: jax.Array, x: jax.Array, times: jax.Array, *, descending: bool) -> tuple:
+    """Put `times` copies of x into a sorted list of distinct values; returns the list and the (value, times) left over:
+    x itself if it belongs beyond the end, the last entry if x displaced it, times 0 if nothing is left.
+    """
+    sign = 1 if descending else -1
+    stays = sign * values > sign * x
+    before = jnp.concatenate([jnp.full(1, sign * jnp.inf, values.dtype), values[:-1]])
+    before_count = jnp.concatenate([jnp.zeros(1, counts.dtype), counts[:-1]])
+    before_stays = sign * before > sign * x
+    moved = jnp.where(stays, values, jnp.where(before_stays, x, before))
+    moved_count = jnp.where(stays, counts, jnp.where(before_stays, times, before_count))
+    equal = values == x
+    found = equal.any()
+    unchanged = found | (times == 0)
+    left = jnp.where(stays[-1], x, values[-1])
+    left_times = jnp.where(unchanged, 0, jnp.where(stays[-1], times, counts[-1]))
+    return (
+        jnp.where(unchanged, values, moved),
+        jnp.where(unchanged, counts + jnp.where(equal, times, 0), moved_count),
+        left,
+        left_times,
+    )
+
+
+def _shifted(sums: jax.Array, count: jax.Array, scale: jax.Array, shift: jax.Array) -> jax.Array:
+    """Σ (scale·u + shift)^k for k = 1..P from Σ u^k, k = 0..P, by repeated Pascal steps."""
+    terms, power = [count], scale
+    for k in range(POWERS):
+        terms.append(sums[k] * power)
+        power = power * scale
+    for first in range(1, POWERS + 1):
+        for k in range(POWERS, first - 1, -1):
+            terms[k] = terms[k] + shift * terms[k - 1]
+    return jnp.stack(terms[1:])
+
+
+def _powers(u: jax.Array) -> jax.Array:
+    """[P]: u, u², ..., each from two lower ones."""
+    powers = [u]
+    for k in range(2, POWERS + 1):
+        powers.append(powers[k // 2 - 1] * powers[k - k // 2 - 1])
+    return jnp.stack(powers)
+
+
+def _minus_log_minus(y: jax.Array, rest: jax.Array) -> jax.Array:
+    """−log(1 − y) − y ≥ 0 with rest = 1 − y, accurate relative to itself.
+
+    −log(1 − y) = 2 artanh h with h = y/(2 − y), and 2h − y = y h; seven terms give 1e-15 for |y| < 1/8.
+    """
+    h = y / (1 + rest)
+    square = h * h
+    series = 1 / 15
+    for k in (13, 11, 9, 7, 5, 3):
+        series = series * square + 1 / k
+    near = y * h + 2 * h * square * series
+    return jnp.where(jnp.abs(y) < 0.125, near, -jnp.log(rest) - y)
+
+
+def _arccosh_exp(F: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """arccosh(e^F) and its derivative: √(2F) for small F, F + log 2 for large F, accurate throughout."""
+    q = jnp.expm1(F)
+    root = jnp.sqrt(q * (q + 2))
+    return jnp.log1p(q + root), (1 + q) / root

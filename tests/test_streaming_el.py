@@ -1,0 +1,153 @@
+"""The streaming index against the exact one: the error bound holds, and whole runs pull the same arms."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import eljax
+from eljax import engine, streaming_el
+from eljax.empirical_likelihood import el_index
+from eljax.policies import el_f, el_ucb
+
+G2 = eljax.log_squared()
+LANES, LENGTH = 64, 600
+SIZES = np.array([1, 2, 3, 5, 8, 9, 10, 13, 17, 24, 40, 64, 100, 150, 300, 600])
+ACTG = eljax.datasets.actg175().arms[1].parameters["samples"]
+STREAMS = {
+    "gaussian": lambda rng, size: rng.normal(size=size),
+    "exponential": lambda rng, size: rng.exponential(size=size),
+    "left-skewed": lambda rng, size: -rng.exponential(size=size),
+    "U-shaped": lambda rng, size: 50 * rng.beta(0.3, 0.6, size=size),
+    "student t3": lambda rng, size: rng.standard_t(3, size=size),
+    "cauchy": lambda rng, size: rng.standard_cauchy(size=size),
+    "bernoulli": lambda rng, size: (rng.random(size) < 0.9) * 1.0,
+    "rare": lambda rng, size: (rng.random(size) < 0.01) * 100.0,
+    "clinical": lambda rng, size: rng.choice(ACTG, size=size),
+    "offset": lambda rng, size: 1e4 + rng.normal(size=size),
+    "outliers": lambda rng, size: rng.normal(size=size) * np.where(rng.random(size) < 0.02, 1e6, 1.0),
+    "constant, then not": lambda rng, size: np.where(np.arange(size[1]) < 100, 3.0, rng.normal(size=size)),
+    "growing": lambda rng, size: rng.normal(size=size) * 1.05 ** np.arange(size[1]),
+}
+
+
+@jax.jit
+@jax.vmap
+def indices(rewards, radius):
+    """Index, error bound and mean after each reward of a stream."""
+
+    def step(stream, x):
+        index, error, stream = streaming_el.arm_index(streaming_el.push(stream, x), radius)
+        return stream, (index, error, streaming_el.mean(stream))
+
+    return jax.lax.scan(step, streaming_el.init(rewards.dtype), rewards)[1]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", STREAMS)
+def test_the_error_bound_holds(name, dtype):
+    """Radii .5 to 40 side by side, 64 streams each; bounds add 2 eps · max|x| for the rounding of the result."""
+    with jax.enable_x64(True):
+        rewards = STREAMS[name](np.random.default_rng(8), (LANES, LENGTH)).astype(dtype)
+        radius = np.resize([0.5, 3.0, 10.0, 40.0], LANES).astype(dtype)
+        index, error, mean = (np.asarray(x, np.float64) for x in indices(rewards, radius))
+        seen = np.arange(LENGTH) < SIZES[:, None, None]
+        truth = np.asarray(el_index(rewards.astype(np.float64), radius.astype(np.float64), np.array(seen)))
+    column = SIZES - 1
+    largest = np.maximum.accumulate(np.abs(rewards.astype(np.float64)), axis=1)[:, column].T
+    assert not np.isnan(index).any()
+    assert not np.isnan(error).any()
+    bound = error[:, column].T + 2 * np.finfo(dtype).eps * largest
+    assert (np.abs(index[:, column].T - truth) <= bound).all()
+    exact_mean = np.cumsum(rewards.astype(np.longdouble), axis=1) / np.arange(1, LENGTH + 1)
+    np.testing.assert_allclose(
+        mean, exact_mean.astype(np.float64), rtol=0, atol=2 * np.finfo(dtype).eps * largest.max()
+    )
+
+
+@pytest.mark.parametrize("name", ["gaussian", "exponential", "left-skewed", "student t3", "clinical", "cauchy"])
+def test_radius_3_needs_no_history(name):
+    """At the usual radius the summary alone gives the index to 1e-4 of (index − mean) at any sample size, 1e-9 late."""
+    with jax.enable_x64(True):
+        rewards = STREAMS[name](np.random.default_rng(9), (LANES, LENGTH))
+        index, error, mean = indices(rewards, np.full(LANES, 3.0))
+    relative = np.asarray(error / (index - mean))[:, 1:]
+    assert (relative <= 1e-4).mean() > 0.999
+    assert np.median(relative[:, 300:]) < 1e-9
+
+
+def test_edge_cases():
+    def after(rewards, radius):
+        stream = streaming_el.init(jnp.zeros(()).dtype)
+        for x in rewards:
+            stream = streaming_el.push(stream, jnp.asarray(x, stream.top.dtype))
+        return streaming_el.arm_index(stream, jnp.asarray(radius, stream.top.dtype))[:2]
+
+    assert after([], 3.0) == (np.inf, 0)
+    assert after([7.0], 3.0) == (7, 0)
+    assert after([7.0, 7.0, 7.0], 40.0) == (7, 0)
+    assert after([0.0, 1.0, 5.0], 0.0) == (2, 0)
+    index, error = after([0.0, 1.0], 3.0)  # (1 + √(1 − e⁻³)) / 2
+    assert abs(index - 0.98739432999167524) <= error + 1e-7
+
+
+LAWS = {
+    "gaussian": [eljax.gaussian(0.5, 1.0), eljax.gaussian(0.0, 1.0)],
+    "exponential": [eljax.exponential(1.5), eljax.exponential(1.0)],
+    "beta": [eljax.beta(0.3, 0.6, 50.0), eljax.beta(0.3, 0.8, 50.0)],
+    "bernoulli": [eljax.bernoulli(0.5), eljax.bernoulli(0.45)],
+    "student_t": [eljax.student_t(3, 0.5, 1.0), eljax.student_t(3, 0.0, 1.0)],
+    "two_point": [eljax.two_point([0.0, 100.0], [0.99, 0.01]), eljax.two_point([0.0, 1.0], [0.5, 0.5])],
+    "actg175": list(eljax.datasets.actg175().arms[:2]),
+}
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_runs_pull_the_same_arms_as_with_the_exact_index(law):
+    """float64: every run, after re-running those with an open decision; see experiments/streaming.py for T = 2,000."""
+    bandit, sizes = eljax.Bandit(LAWS[law]), {"horizon": 150, "runs": 256, "seed": 4, "dtype": "float64"}
+    for radius in (0.5, 3.0, 10.0):
+        fast = eljax.simulate(bandit, el_f(G2, radius), **sizes)
+        exact = eljax.simulate(bandit, el_f(G2, radius, index="exact"), **sizes)
+        np.testing.assert_array_equal(fast.pulls, exact.pulls)
+        np.testing.assert_array_equal(fast.regret, exact.regret)
+        assert fast.uncertified_decisions == exact.uncertified_decisions == 0
+        assert fast.max_index_error <= 1e-6
+
+
+@pytest.mark.parametrize(
+    "make", [lambda index: el_f(G2, eljax.loglog_radius(3.0), index=index), lambda index: el_ucb(G2, index=index)]
+)
+def test_moving_radii_pull_the_same_arms_too(make):
+    bandit, sizes = eljax.Bandit(LAWS["beta"]), {"horizon": 120, "runs": 128, "seed": 4, "dtype": "float64"}
+    fast, exact = (eljax.simulate(bandit, make(index), **sizes) for index in ("streaming", "exact"))
+    np.testing.assert_array_equal(fast.pulls, exact.pulls)
+    assert fast.uncertified_decisions == 0
+
+
+def test_an_open_decision_is_settled_from_the_history():
+    """With an error bound of infinity everywhere, every unforced decision is solved exactly, by the batching rule."""
+    bandit = eljax.Bandit(LAWS["gaussian"])
+    policy = el_f(G2, 3.0)
+    doubtful = policy.fallback._replace(update=jax.tree_util.Partial(_doubtful_update, policy.update))
+    sizes = {"horizon": 40, "runs": 16, "seed": 1}
+    settled = eljax.simulate(bandit, doubtful, **sizes)
+    np.testing.assert_array_equal(settled.pulls, eljax.simulate(bandit, policy, **sizes).pulls)
+    assert settled.uncertified_decisions == 0
+    without = doubtful._replace(init=policy.init)
+    assert eljax.simulate(bandit, without, **sizes).uncertified_decisions > 100
+    again = eljax.simulate(bandit, without._replace(fallback=doubtful), **sizes)
+    assert again.uncertified_decisions == 0
+    assert again.provenance["exact_reruns"] == 16
+
+
+def _doubtful_update(update, state, arm, reward):
+    state = update(state, arm, reward)
+    return state._replace(error=jnp.full_like(state.error, jnp.inf))
+
+
+def test_the_state_does_not_grow_with_the_horizon():
+    policy = el_f(G2, 3.0)
+    assert engine.tile_lanes(policy, 2, 100, np.dtype("float32")) == engine.tile_lanes(
+        policy, 2, 1_000_000, np.dtype("float32")
+    )
