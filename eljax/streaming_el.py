@@ -17,6 +17,8 @@ is left. When a reward falls outside [c − s, c + s], c and s grow and the sums
 coefficients' absolute values sum to at most 1: stable.
 """
 
+import functools
+import math
 from typing import NamedTuple
 
 import jax
@@ -92,7 +94,7 @@ def push(stream: Stream, x: jax.Array) -> Stream:
     half = jnp.where(grow, SLACK * (top[-1] - bottom[-1]) / 2, stream.half)
     unit = jnp.where(half > 0, half, 1)
     shift = jnp.where(grow & (stream.bulk_count > 0), (stream.centre - centre) / unit, 0)
-    sums = jnp.where(grow, _shifted(stream.power_sums, stream.bulk_count, stream.half / unit, shift), stream.power_sums)
+    sums = _grown(grow, stream.power_sums, stream.bulk_count, stream.half / unit, shift)
     u = jnp.where(moves, (value - centre) / unit, 0)
     return Stream(
         stream.count + 1,
@@ -145,9 +147,9 @@ def arm_index(stream: Stream, radius: jax.Array) -> tuple[jax.Array, jax.Array, 
     def unfinished(state: tuple) -> jax.Array:
         i, last = state
         above_mean = last.rise - (average - c)
-        return (i < EVALUATIONS) & ~constant & ~(last.newton <= 0.01 * jnp.sqrt(eps) * above_mean)
+        return (i < EVALUATIONS) & ~constant & ~(last.newton <= 1e-3 * jnp.sqrt(eps) * above_mean)
 
-    variance = jnp.sum(near.times * near.x**2) + stream.half**2 * stream.power_sums[1]
+    variance = stream.half**2 * stream.power_sums[1] + sum(slot.times * slot.x**2 for slot in near)
     start = jnp.minimum(goal * span / jnp.sqrt(jnp.where(constant, 1, variance / n)), largest)
     gap = jnp.where(stream.gap > 0, stream.gap, span / jnp.expm1(start))
     _, end = jax.lax.while_loop(unfinished, lambda s: (s[0] + 1, evaluate(s[1].next_gap)), (1, evaluate(gap)))
@@ -160,9 +162,11 @@ def arm_index(stream: Stream, radius: jax.Array) -> tuple[jax.Array, jax.Array, 
 
 
 class _Near(NamedTuple):
-    x: jax.Array  # [2J] values relative to c
-    below: jax.Array  # [2J] largest reward minus value
-    times: jax.Array  # [2J] multiplicities, 0 in empty slots
+    """One value of the near field, as scalars: in a batch, vectors over the lanes, which is what vectorises."""
+
+    x: jax.Array  # [] relative to c
+    below: jax.Array  # [] largest reward minus value
+    times: jax.Array  # [] multiplicity, 0 for an empty slot
 
 
 class _Sums(NamedTuple):
@@ -183,11 +187,13 @@ class _Evaluation(NamedTuple):
     newton: jax.Array  # |∫ (1 − e^(F − C/n)) dν| to the root, twice the Newton step taken for the distance
 
 
-def _near_field(stream: Stream, c: jax.Array) -> _Near:
-    value = jnp.concatenate([stream.top, stream.bottom])
-    times = jnp.concatenate([stream.top_count, stream.bottom_count])
-    value = jnp.where(times > 0, value, c)
-    return _Near(value - c, jnp.where(times > 0, stream.top[0], c) - value, times)
+def _near_field(stream: Stream, c: jax.Array) -> list[_Near]:
+    slots = []
+    for values, counts in ((stream.top, stream.top_count), (stream.bottom, stream.bottom_count)):
+        for value, times in zip(values, counts, strict=True):
+            value = jnp.where(times > 0, value, c)
+            slots.append(_Near(value - c, jnp.where(times > 0, stream.top[0], c) - value, times))
+    return slots
 
 
 def _evaluate(stream: Stream, near: _Near, n: jax.Array, offset: jax.Array, span: jax.Array, gap: jax.Array) -> _Sums:
@@ -196,16 +202,17 @@ def _evaluate(stream: Stream, near: _Near, n: jax.Array, offset: jax.Array, span
     S = Y + A, A = mean y²/(1 − y);   L = −Y − B;   F = A − B − (S − log(1 + S));   t dF/dt = Var(y/(1 − y)) / (1 + S)
     """
     t = 1 / (span + gap)
-    y, rest = near.x * t, (near.below + gap) * t  # rest = 1 − y, without cancellation next to the pole
-    q = y / jnp.where(near.times > 0, rest, 1)
     z = stream.half * t
     a = b = v = jnp.zeros_like(t)
     for k in range(POWERS, 1, -1):
         w = stream.power_sums[k - 1]
         a, b, v = a * z + w, b * z + w / k, v * z + w * (k - 1)
-    A = (jnp.sum(near.times * (y * q)) + a * z**2) / n
-    B = (jnp.sum(near.times * _minus_log_minus(y, rest)) + b * z**2) / n
-    V = (jnp.sum(near.times * q**2) + v * z**2) / n
+    a, b, v = a * z**2, b * z**2, v * z**2
+    for x, below, times in near:
+        y, rest = x * t, (below + gap) * t  # rest = 1 − y, without cancellation next to the pole
+        q = y / jnp.where(times > 0, rest, 1)
+        a, b, v = a + times * (y * q), b + times * _minus_log_minus(y, rest), v + times * q**2
+    A, B, V = a / n, b / n, v / n
     Y = offset * t
     S = Y + A
     F = jnp.where(jnp.abs(S) < 0.125, A - B - _minus_log_minus(-S, 1 + S), jnp.log1p(S) - Y - B)
@@ -223,9 +230,9 @@ def _error(
     moved = jnp.abs(end.next_gap - end.gap) + in_f / (at.t * at.slope)  # how far the root may be
     root = 2 * (jnp.abs(jnp.expm1(at.F - level)) + in_f) * moved
     truncation = jnp.exp(at.log_mean - level) * tail_l / at.t
-    # Rounding of n additions is a random walk, taken at 8 standard deviations.
-    rounding = eps * (8 * at.squares / at.t + 4 * jnp.abs(end.rise) + 4 * jnp.abs(offset))
-    additions = eps * 4 * jnp.sqrt(stream.bulk_count) * jnp.abs(end.rise - offset)
+    # Rounding of n additions is a random walk, taken at 4 standard deviations or more.
+    rounding = eps * (4 * at.squares / at.t + 2 * jnp.abs(end.rise) + 2 * jnp.abs(offset))
+    additions = eps * 2 * jnp.sqrt(stream.bulk_count) * jnp.abs(end.rise - offset)
     error = truncation + jnp.maximum(root, end.newton) + rounding + additions
     return jnp.where(has_bulk & ~(at.z < 1) | jnp.isnan(error), jnp.inf, error)
 
@@ -242,7 +249,7 @@ def _insert(values: jax.Array, counts: jax.Array, x: jax.Array, times: jax.Array
     moved = jnp.where(stays, values, jnp.where(before_stays, x, before))
     moved_count = jnp.where(stays, counts, jnp.where(before_stays, times, before_count))
     equal = values == x
-    found = equal.any()
+    found = functools.reduce(jnp.logical_or, [equal[j] for j in range(NEAR)])
     unchanged = found | (times == 0)
     left = jnp.where(stays[-1], x, values[-1])
     left_times = jnp.where(unchanged, 0, jnp.where(stays[-1], times, counts[-1]))
@@ -254,16 +261,30 @@ def _insert(values: jax.Array, counts: jax.Array, x: jax.Array, times: jax.Array
     )
 
 
+@jax.custom_batching.custom_vmap
+def _grown(grow: jax.Array, sums: jax.Array, count: jax.Array, scale: jax.Array, shift: jax.Array) -> jax.Array:
+    """The power sums, shifted where the bulk's interval grows."""
+    return jnp.where(grow, _shifted(sums, count, scale, shift), sums)
+
+
+@_grown.def_vmap
+def _grown_batch(lanes: int, batched: list, *arguments: jax.Array) -> tuple[jax.Array, bool]:
+    """Growth is rare: the work is done in the rounds in which some lane needs it, with the lanes as the last axis."""
+    given = zip(arguments, batched, strict=True)
+    grow, sums, count, scale, shift = (x if b else jnp.broadcast_to(x, (lanes, *x.shape)) for x, b in given)
+    work = lambda: jnp.where(grow[:, None], _shifted(sums.T, count, scale, shift).T, sums)  # noqa: E731
+    return jax.lax.cond(grow.any(), work, lambda: sums), True
+
+
 def _shifted(sums: jax.Array, count: jax.Array, scale: jax.Array, shift: jax.Array) -> jax.Array:
-    """Σ (scale·u + shift)^k for k = 1..P from Σ u^k, k = 0..P, by repeated Pascal steps."""
-    terms, power = [count], scale
-    for k in range(POWERS):
-        terms.append(sums[k] * power)
-        power = power * scale
-    for first in range(1, POWERS + 1):
-        for k in range(POWERS, first - 1, -1):
-            terms[k] = terms[k] + shift * terms[k - 1]
-    return jnp.stack(terms[1:])
+    """Σ (scale·u + shift)^k for k = 1..P from Σ u^k, k = 0..P: k! Σ_j (scale^j Σ u^j / j!) (shift^(k−j) / (k−j)!)."""
+    terms, powers = [count], [jnp.ones_like(shift)]
+    for k in range(1, POWERS + 1):
+        terms.append(sums[k - 1] * scale**k / float(math.factorial(k)))
+        powers.append(shift**k / float(math.factorial(k)))
+    return jnp.stack(
+        [float(math.factorial(k)) * sum(terms[j] * powers[k - j] for j in range(k + 1)) for k in range(1, POWERS + 1)]
+    )
 
 
 def _powers(u: jax.Array) -> jax.Array:

@@ -26,20 +26,15 @@ POLICIES = {
     "EL-F g2, radius 0": policies.g_forcing(eljax.log_squared()),
     "EL-F g2, radius 3": policies.el_f(eljax.log_squared(), 3.0),
 }
-# The exact index makes a run cost T², so the paper's size is an option.
-DEFAULT, FULL = (2_000, 256), (10_000, 1_024)  # (horizon, runs)
+SIZE = {"horizon": 10_000, "runs": 1_024}  # the paper's
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the experiment; the exit code is 0, 2 for a bad argument, 130 when interrupted."""
     parser = common.parser(__doc__.partition("\n")[0], "table3")
     common.instances(parser)
-    parser.add_argument(
-        "--full", action="store_true", help=f"the paper's size: T = {FULL[0]}, {FULL[1]} runs (else {DEFAULT})"
-    )
     args = parser.parse_args(argv)
-    size = dict(zip(("horizon", "runs"), FULL if args.full else DEFAULT, strict=True))
-    size |= {name: value for name, value in vars(args).items() if name in size}  # what was given wins
+    size = SIZE | {name: value for name, value in vars(args).items() if name in SIZE}  # what was given wins
     out = common.output_folder(parser, args.out)
 
     bandits = {name: bandit for name, bandit in eljax.paper_instances().items() if name in args.instances}
