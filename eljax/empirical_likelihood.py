@@ -25,7 +25,6 @@ and an error in the root enters either value at second order only. By the envelo
 dU/dx_i = q_i, dlogEL/dμ = −λ, dlogEL/dx_i = λ q_i: the derivative rules never differentiate a solver.
 """
 
-import math
 from typing import Any, NamedTuple
 
 import jax
@@ -307,7 +306,8 @@ def _index_parts(x: jax.Array, weights: jax.Array, radius: jax.Array) -> _Index:
     largest = jnp.maximum(jnp.abs(s.top), jnp.abs(s.bottom)) / s.span
     newton = 2 * root.eps * jnp.where(root.slope > 0, root.surplus * (root.surplus / root.slope), 0)
     relative = 1 / jnp.maximum(rise, jnp.finfo(x.dtype).tiny)
-    error = newton * relative + rounding * (16 + math.sqrt(x.shape[-1]) + 4 * largest * relative)
+    count = jnp.sum(weights > 0, -1, keepdims=True).astype(x.dtype)
+    error = newton * relative + rounding * (16 + jnp.sqrt(count) + 4 * largest * relative)
     error = jnp.where(s.constant | (asked == 0), 0, error)
     by_x = s.p * (root.eps / (gap + root.eps)) / a1
     log_ratio = jnp.log((gap + root.eps) / denominator)

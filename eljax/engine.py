@@ -20,9 +20,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec
+from jax.tree_util import Partial
 from tqdm.auto import tqdm
 
-from eljax import arms, checks, numerics, random
+from eljax import arms, checks, random
+from eljax.arms.law import float_dtype
 from eljax.results import Result
 from eljax.types import Policy, describe
 
@@ -39,7 +41,7 @@ class RunRecord(NamedTuple):
     checkpoint_pulls: jax.Array  # [C, K] int32: pulls of each arm after the checkpoint rounds
     pulls: jax.Array  # [K] int32: pulls of each arm after the last round
     forced_pulls: jax.Array  # [K] int32
-    max_index_error: jax.Array  # []: largest relative error of an index within the tolerance, in unforced rounds
+    max_index_error: jax.Array  # []: largest relative error of indices whose values decided
     uncertified_decisions: jax.Array  # [] int32: decisions that index errors could have changed
 
 
@@ -61,7 +63,6 @@ def run(
     policy_key = jax.random.fold_in(run_key, random.POLICY_STREAM)
     reward_keys = random.arm_keys(run_key, num_arms)
     arm_numbers = jnp.arange(num_arms, dtype=jnp.int32)
-    tolerance = numerics.index_tolerance(dtype)
 
     def play(carry, inputs):
         state, record = carry
@@ -73,15 +74,15 @@ def run(
         state = policy.update(state, arm, arms.reward(law, arm, p, upper))
         pulled = (arm_numbers == arm).astype(jnp.int32)
         pulls = pulls + pulled
-        # Indices known worse than the tolerance (or NaN: a policy has none) do not decide by their value.
-        error = jnp.where(decision.index_error <= tolerance, decision.index_error, 0).max()
+        # NaN: a policy without indices.
+        error = jnp.where(decision.forced, 0, jnp.nan_to_num(decision.index_error, nan=0, posinf=jnp.inf).max())
         record = RunRecord(
             # Row `row` is overwritten until its checkpoint has passed; the row is the same in all lanes, so this is a
             # slice update, not a scatter. The last row takes the rounds beyond the last checkpoint.
             jax.lax.dynamic_update_index_in_dim(record.checkpoint_pulls, pulls, row, 0),
             pulls,
             record.forced_pulls + pulled * decision.forced,
-            jnp.where(decision.forced, record.max_index_error, jnp.maximum(record.max_index_error, error)),
+            jnp.maximum(record.max_index_error, error),
             record.uncertified_decisions + ~jnp.asarray(decision.certified),
         )
         return (state, record), None
@@ -118,7 +119,8 @@ def simulate(
       seed: whole number in [0, 2^64). Policies simulated with one seed meet the same rewards.
       checkpoints: increasing rounds at which regret is recorded; default 64 rounds spaced geometrically up to T.
       dtype: float32 or float64 for rewards and indices; default follows `jax_enable_x64`. Regret is always float64.
-      batch_size: runs in flight at once, a bound on memory; changes no result. Default: one tile per core or device.
+      batch_size: runs in flight at once, a bound on memory, rounded to whole tiles (at least one per device); changes
+        no result. Default: one tile per core.
       progress: show a progress bar.
 
     Raises:
@@ -135,11 +137,12 @@ def simulate(
         checks.fail("bandit", bandit, "an eljax.Bandit")
     if not isinstance(policy, Policy):
         checks.fail("policy", policy, "a policy, such as eljax.policies.el_f(eljax.log_squared())")
+    policy = _with_partials(policy)
     horizon = checks.integer("horizon", horizon, low=1, high=2**31 - 2)
     runs = checks.integer("runs", runs, low=1, high=2**32 - 1)
     seed = checks.integer("seed", seed, low=0, high=2**64 - 1)
     rounds = _checkpoints(checkpoints, horizon)
-    dtype = _dtype(dtype)
+    dtype = float_dtype(dtype)
     if batch_size is not None:
         batch_size = checks.integer("batch_size", batch_size, low=1)
     if policy.validate is not None:
@@ -177,6 +180,13 @@ def simulate(
         provenance,
         pulls=records.pulls,
     )
+
+
+def _with_partials(policy: Policy) -> Policy:
+    """The policy with every slot a pytree: plain functions, as a user may give, are wrapped."""
+    slots = (x if x is None or isinstance(x, Partial) else Partial(x) for x in policy[:4])
+    fallback = policy.fallback
+    return Policy(*slots, fallback if fallback is None else _with_partials(fallback))
 
 
 class _Job(NamedTuple):
@@ -289,21 +299,13 @@ def _checkpoints(checkpoints: Sequence[int] | None, horizon: int) -> np.ndarray:
     if checkpoints is None:
         return np.unique(np.geomspace(1, horizon, DEFAULT_CHECKPOINTS).round().astype(np.int64))
     allowed = f"increasing whole numbers in [1, {horizon}] (the horizon)"
-    rounds = np.asarray(checkpoints)
+    try:
+        rounds = np.asarray(checkpoints)
+    except ValueError:
+        checks.fail("checkpoints", checkpoints, allowed)
     if rounds.ndim != 1 or rounds.size == 0 or not np.issubdtype(rounds.dtype, np.integer):
         checks.fail("checkpoints", checkpoints, allowed)
+    rounds = rounds.astype(np.int64)
     if rounds[0] < 1 or rounds[-1] > horizon or (np.diff(rounds) <= 0).any():
         checks.fail("checkpoints", checkpoints, allowed)
-    return rounds.astype(np.int64)
-
-
-def _dtype(dtype: Any) -> np.dtype:
-    if dtype is None:
-        return np.dtype(np.float64 if jax.config.jax_enable_x64 else np.float32)
-    try:
-        dtype = np.dtype(dtype)
-    except TypeError:
-        checks.fail("dtype", dtype, "float32, float64 or None")
-    if dtype not in (np.float32, np.float64):
-        checks.fail("dtype", dtype, "float32, float64 or None")
-    return dtype
+    return rounds

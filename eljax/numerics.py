@@ -26,7 +26,7 @@ def argmax_tied(index: jax.Array, magnitude: jax.Array, error: jax.Array) -> tup
     """(arm, sure): the lowest arm whose index ties with the largest, and whether errors could not change that.
 
     `magnitude` [K] is each arm's largest |reward|, `error` [K] a bound on each index's absolute error. An infinite
-    index (an arm not yet pulled) ties only with another infinite one.
+    index (an arm not yet pulled) ties only with another infinite one. With a NaN among the indices nothing is sure.
     """
     best = jnp.argmax(index)
     largest = index[best]
@@ -35,7 +35,7 @@ def argmax_tied(index: jax.Array, magnitude: jax.Array, error: jax.Array) -> tup
     tied = (behind < tolerance) | (behind == 0)
     doubt = jnp.where(jnp.arange(index.shape[0]) == best, 0, error + error[best])
     sure = ((behind + doubt < tolerance) | (behind - doubt >= tolerance) | (doubt == 0)).all()
-    return jnp.argmax(tied).astype(jnp.int32), sure
+    return jnp.argmax(tied).astype(jnp.int32), sure & ~jnp.isnan(index).any()
 
 
 class RunningSum(NamedTuple):

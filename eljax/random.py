@@ -26,11 +26,6 @@ def arm_keys(run_key: jax.Array, num_arms: int) -> jax.Array:
     return jax.random.key_data(keys)
 
 
-def policy_key(run_key: jax.Array, t: jax.Array) -> jax.Array:
-    """The key a policy gets in round t."""
-    return jax.random.fold_in(jax.random.fold_in(run_key, POLICY_STREAM), t)
-
-
 def tail_uniform(arm_key_data: jax.Array, pull: jax.Array, dtype: jnp.dtype) -> tuple[jax.Array, jax.Array]:
     """One uniform number as (p, upper): the mass p in [2^-64, 1/2] of the nearer tail, and which tail that is.
 

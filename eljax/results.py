@@ -48,8 +48,8 @@ class Result:
     pulls: np.ndarray  # [R, K] int64: pulls of each arm in all T rounds
     forced_pulls: np.ndarray  # [R, K] int64: those made by forced exploration
     gaps: np.ndarray  # [K] float64: best mean minus mean of each arm, >= 0
-    max_index_error: float  # largest bound on an index error in any round, relative to (index - mean)
-    uncertified_decisions: int  # decisions that this error could have changed; 0 in every exact run
+    max_index_error: float  # largest error bound of indices whose values decided, relative to (index - mean)
+    uncertified_decisions: int  # decisions that index errors may have changed, after exact re-runs
     provenance: dict[str, Any]  # JSON-able: versions, seed, horizon, runs, dtype, backend, bandit, policy, labels
 
     def __post_init__(self) -> None:

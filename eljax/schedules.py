@@ -105,7 +105,9 @@ def check_schedule(name: str, schedule: Schedule, num_arms: int, horizon: int) -
 
 
 def check_radius(name: str, radius: Any, num_arms: int, horizon: int) -> None:
-    """ValueError unless a moving radius is finite and >= 0 on t = 1..horizon; constant ones were checked when made."""
+    """ValueError unless a moving radius is finite and >= 0 on t = 1..horizon, or a constant one is a single number."""
+    if not callable(radius) and np.ndim(radius) > 0:
+        checks.fail(name, radius, "one number; arrays are for jax.vmap over policies")
     if callable(radius):
         t = _rounds(horizon)
         values = _values(name, radius, t, num_arms)
@@ -115,13 +117,18 @@ def check_radius(name: str, radius: Any, num_arms: int, horizon: int) -> None:
 
 
 def _rounds(horizon: int) -> np.ndarray:
-    return np.arange(1, horizon + 1, dtype=np.float64)
+    """Every round up to 100,000 and a geometric grid from there."""
+    dense = min(horizon, 100_000)
+    return np.unique(np.concatenate([np.arange(1.0, dense + 1), np.geomspace(dense, horizon, 10_000).round()]))
 
 
 def _values(name: str, schedule: Schedule, t: np.ndarray, num_arms: int) -> np.ndarray:
     # In float64 whatever the process setting: a float32 log is not monotone to the last bit.
     with jax.enable_x64(True):
-        values = jax.vmap(lambda s: jnp.asarray(schedule(s, num_arms), jnp.float64))(jnp.asarray(t))
+        try:
+            values = jax.vmap(lambda s: jnp.asarray(schedule(s, num_arms), jnp.float64))(jnp.asarray(t))
+        except (TypeError, ValueError) as error:
+            checks.fail(name, schedule, f"a traceable function of (t, num_arms) that returns a number ({error})")
     if values.shape != t.shape:
         checks.fail(name, schedule, f"scalar-valued: it returned shape {values.shape[1:]} for one t")
     return np.asarray(values)

@@ -30,7 +30,7 @@ from eljax import numerics
 NEAR = 4  # J: extremes kept on each side
 POWERS = 16  # P: power sums of the bulk, even
 SLACK = 1.2  # the bulk's interval is made this much wider than needed, so that it seldom has to grow
-EVALUATIONS = 8  # at most; from the second reward of an arm on, the last pole is a start that needs two
+EVALUATIONS = 16  # at most; the last pole is a start from which two are the rule
 LARGEST_LOG = {np.dtype(np.float32): 40.0, np.dtype(np.float64): 300.0}  # the square of e^this is a normal number
 
 
@@ -49,7 +49,7 @@ class Stream(NamedTuple):
     centre: jax.Array  # []: c of the bulk
     half: jax.Array  # []: s of the bulk
     bulk_count: jax.Array  # []: rewards in the bulk
-    power_sums: jax.Array  # [P]: W_1..W_P
+    power_sums: numerics.RunningSum  # of [P]: W_1..W_P, compensated
     gap: jax.Array  # []: last pole minus largest reward, 0 if it is of no use as a start
 
 
@@ -70,7 +70,7 @@ def init(dtype: jnp.dtype) -> Stream:
         zero,
         zero,
         zero,
-        jnp.zeros(POWERS, dtype),
+        numerics.RunningSum(jnp.zeros(POWERS, dtype), jnp.zeros(POWERS, dtype)),
         zero,
     )
 
@@ -109,8 +109,8 @@ def push(stream: Stream, x: jax.Array) -> Stream:
         centre,
         half,
         stream.bulk_count + times,
-        sums + times * _powers(u),
-        jnp.where(x > stream.top[0], 0, stream.gap),  # a new maximum may lie beyond the last pole
+        numerics.add(sums, times * _powers(u)),
+        jnp.where((x > stream.top[0]) | (x < stream.low), 0, stream.gap),  # a record may move the pole far
     )
 
 
@@ -128,37 +128,41 @@ def arm_index(stream: Stream, radius: jax.Array) -> tuple[jax.Array, jax.Array, 
     has_bulk = stream.bulk_count > 0
     c = jnp.where(has_bulk, stream.centre, average)
     span = jnp.where(constant, 1, high - c)
-    near = _near_field(stream, c)
+    near, sums = _near_field(stream, c), stream.power_sums.high + stream.power_sums.low
     level = jnp.clip(radius / n, eps**3, largest)  # C/n
     goal, _ = _arccosh_exp(level)
 
     def evaluate(gap: jax.Array) -> _Evaluation:
-        at = _evaluate(stream, near, n, (average - c), span, gap)
+        at = _evaluate(near, sums, stream.half, n, average - c, span, gap)
         value, slope = _arccosh_exp(jnp.maximum(at.F, eps**3))
         # In v = log(1 + span/gap) the function arccosh(e^F) is nearly linear from ν = ∞ (v = 0) to the maximum (v = ∞).
-        v = jnp.log1p(span / gap)
+        v_before = jnp.log1p(span / gap)
         step = (goal - value) / (slope * at.slope * gap / span)
-        v = jnp.clip(v + jnp.where(jnp.isfinite(step), step, 0), v / 8, jnp.minimum(8 * v, largest))
+        v = v_before + jnp.where(jnp.isfinite(step), step, 0)
+        v = jnp.clip(v, v_before / 8, jnp.minimum(8 * v_before, largest))
         rise = -jnp.expm1(at.log_mean - level) / at.t
         next_gap = span / jnp.expm1(v)
         newton = 2 * jnp.abs(jnp.expm1(at.F - level) * (next_gap - gap))
-        return _Evaluation(gap, next_gap, at, rise, jnp.where(jnp.isfinite(step), newton, jnp.inf))
+        # A long step says little of the distance to the root; a pole pinned at the maximum is within its gap of it.
+        newton = jnp.where(jnp.abs(step) <= v_before / 4, newton, jnp.where(v == largest, gap, jnp.inf))
+        return _Evaluation(gap, next_gap, at, rise, newton)
 
     def unfinished(state: tuple) -> jax.Array:
         i, last = state
         above_mean = last.rise - (average - c)
         return (i < EVALUATIONS) & ~constant & ~(last.newton <= 1e-3 * jnp.sqrt(eps) * above_mean)
 
-    variance = stream.half**2 * stream.power_sums[1] + sum(slot.times * slot.x**2 for slot in near)
-    start = jnp.minimum(goal * span / jnp.sqrt(jnp.where(constant, 1, variance / n)), largest)
+    squares = (stream.half / span) ** 2 * sums[1] + sum(slot.times * (slot.x / span) ** 2 for slot in near)
+    start = jnp.minimum(goal / jnp.sqrt(jnp.where(constant, 1, squares / n)), largest)
     gap = jnp.where(stream.gap > 0, stream.gap, span / jnp.expm1(start))
     _, end = jax.lax.while_loop(unfinished, lambda s: (s[0] + 1, evaluate(s[1].next_gap)), (1, evaluate(gap)))
 
-    error = _error(stream, end, n, has_bulk, average - c, level)
+    error = _error(sums, end, n, has_bulk, average - c, level)
     zero = radius == 0
     index = jnp.where(constant, high, jnp.where(zero, average, jnp.clip(c + end.rise, average, high)))
     index = jnp.where(stream.count > 0, index, jnp.inf)
-    return index, jnp.where(constant | zero, 0, error), stream._replace(gap=jnp.where(constant, 0, end.next_gap))
+    usable = ~constant & jnp.isfinite(end.next_gap)
+    return index, jnp.where(constant | zero, 0, error), stream._replace(gap=jnp.where(usable, end.next_gap, 0))
 
 
 class _Near(NamedTuple):
@@ -196,16 +200,24 @@ def _near_field(stream: Stream, c: jax.Array) -> list[_Near]:
     return slots
 
 
-def _evaluate(stream: Stream, near: _Near, n: jax.Array, offset: jax.Array, span: jax.Array, gap: jax.Array) -> _Sums:
+def _evaluate(
+    near: list[_Near],
+    sums: jax.Array,
+    half: jax.Array,
+    n: jax.Array,
+    offset: jax.Array,
+    span: jax.Array,
+    gap: jax.Array,
+) -> _Sums:
     """All sums at the pole max + gap, from terms of one sign: with Y = mean y = t·offset,
 
     S = Y + A, A = mean y²/(1 − y);   L = −Y − B;   F = A − B − (S − log(1 + S));   t dF/dt = Var(y/(1 − y)) / (1 + S)
     """
     t = 1 / (span + gap)
-    z = stream.half * t
+    z = half * t
     a = b = v = jnp.zeros_like(t)
     for k in range(POWERS, 1, -1):
-        w = stream.power_sums[k - 1]
+        w = sums[k - 1]
         a, b, v = a * z + w, b * z + w / k, v * z + w * (k - 1)
     a, b, v = a * z**2, b * z**2, v * z**2
     for x, below, times in near:
@@ -220,21 +232,22 @@ def _evaluate(stream: Stream, near: _Near, n: jax.Array, offset: jax.Array, span
 
 
 def _error(
-    stream: Stream, end: _Evaluation, n: jax.Array, has_bulk: jax.Array, offset: jax.Array, level: jax.Array
+    sums: jax.Array, end: _Evaluation, n: jax.Array, has_bulk: jax.Array, offset: jax.Array, level: jax.Array
 ) -> jax.Array:
     """Truncation (first order through L, second through the root) + Newton + rounding; +inf where z ≥ 1."""
     eps, at = jnp.finfo(n.dtype).eps, end.at
-    tail_s = jnp.where(has_bulk, stream.power_sums[-1] * at.z ** (POWERS + 1) / (1 - at.z) / n, 0)
+    tail_s = jnp.where(has_bulk, sums[-1] * at.z ** (POWERS + 1) / (1 - at.z) / n, 0)
     tail_l = tail_s / (POWERS + 1)
-    in_f = tail_s + tail_l
+    both = at.S + at.log_mean + 2 * at.squares  # A + B, between whose terms the rounding of F happens
+    in_f = tail_s + tail_l + 4 * eps * both
     moved = jnp.abs(end.next_gap - end.gap) + in_f / (at.t * at.slope)  # how far the root may be
     root = 2 * (jnp.abs(jnp.expm1(at.F - level)) + in_f) * moved
     truncation = jnp.exp(at.log_mean - level) * tail_l / at.t
-    # Rounding of n additions is a random walk, taken at 4 standard deviations or more.
-    rounding = eps * (4 * at.squares / at.t + 2 * jnp.abs(end.rise) + 2 * jnp.abs(offset))
-    additions = eps * 2 * jnp.sqrt(stream.bulk_count) * jnp.abs(end.rise - offset)
-    error = truncation + jnp.maximum(root, end.newton) + rounding + additions
-    return jnp.where(has_bulk & ~(at.z < 1) | jnp.isnan(error), jnp.inf, error)
+    # Power sums are compensated; each of some tens of growths costs them a few roundings.
+    rounding = eps * (32 * at.squares / at.t + 2 * jnp.abs(end.rise) + 2 * jnp.abs(offset))
+    error = truncation + jnp.maximum(root, end.newton) + rounding
+    overflow = n >= 2 ** (jnp.finfo(n.dtype).nmant + 1)  # multiplicities are floats, whole up to here
+    return jnp.where((has_bulk & ~(at.z < 1)) | jnp.isnan(error) | overflow, jnp.inf, error)
 
 
 def _insert(values: jax.Array, counts: jax.Array, x: jax.Array, times: jax.Array, *, descending: bool) -> tuple:
@@ -262,18 +275,26 @@ def _insert(values: jax.Array, counts: jax.Array, x: jax.Array, times: jax.Array
 
 
 @jax.custom_batching.custom_vmap
-def _grown(grow: jax.Array, sums: jax.Array, count: jax.Array, scale: jax.Array, shift: jax.Array) -> jax.Array:
+def _grown(
+    grow: jax.Array, sums: numerics.RunningSum, count: jax.Array, scale: jax.Array, shift: jax.Array
+) -> numerics.RunningSum:
     """The power sums, shifted where the bulk's interval grows."""
-    return jnp.where(grow, _shifted(sums, count, scale, shift), sums)
+    shifted = _shifted(sums.high + sums.low, count, scale, shift)
+    return numerics.RunningSum(jnp.where(grow, shifted, sums.high), jnp.where(grow, 0, sums.low))
 
 
 @_grown.def_vmap
-def _grown_batch(lanes: int, batched: list, *arguments: jax.Array) -> tuple[jax.Array, bool]:
+def _grown_batch(lanes: int, batched: list, *arguments) -> tuple[numerics.RunningSum, numerics.RunningSum]:
     """Growth is rare: the work is done in the rounds in which some lane needs it, with the lanes as the last axis."""
-    given = zip(arguments, batched, strict=True)
-    grow, sums, count, scale, shift = (x if b else jnp.broadcast_to(x, (lanes, *x.shape)) for x, b in given)
-    work = lambda: jnp.where(grow[:, None], _shifted(sums.T, count, scale, shift).T, sums)  # noqa: E731
-    return jax.lax.cond(grow.any(), work, lambda: sums), True
+    spread = lambda x, b: x if b else jnp.broadcast_to(x, (lanes, *x.shape))  # noqa: E731
+    grow, sums, count, scale, shift = jax.tree.map(spread, tuple(arguments), tuple(batched))
+
+    def work() -> numerics.RunningSum:
+        shifted = _shifted((sums.high + sums.low).T, count, scale, shift).T
+        chosen = grow[:, None]
+        return numerics.RunningSum(jnp.where(chosen, shifted, sums.high), jnp.where(chosen, 0, sums.low))
+
+    return jax.lax.cond(grow.any(), work, lambda: sums), numerics.RunningSum(True, True)
 
 
 def _shifted(sums: jax.Array, count: jax.Array, scale: jax.Array, shift: jax.Array) -> jax.Array:

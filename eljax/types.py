@@ -9,14 +9,23 @@ from typing import Any, NamedTuple
 import jax
 
 
+@jax.tree_util.register_static
+class Option(str):
+    """A hyperparameter that is a word: part of a policy's structure, not a leaf."""
+
+    __slots__ = ()
+
+
 class Decision(NamedTuple):
     """What a policy chose in one round, and on what grounds."""
 
     arm: jax.Array  # [] int32: the arm to pull
     forced: jax.Array  # [] bool: pulled by forced exploration, not by its index
     index: jax.Array  # [K]: upper index of each arm (NaN where a policy has none)
-    index_error: jax.Array  # [K]: bound on the error of each index, relative to (index - mean)
-    certified: jax.Array | bool = True  # [] bool: the index errors cannot have changed the choice
+    # [K]: error bound of each index, relative to (index - mean), if the choice rests on values; 0 if disjoint intervals
+    # decided (then their widths do not matter)
+    index_error: jax.Array
+    certified: jax.Array | bool = True  # [] bool: forced, decided by disjoint intervals or ties, or solved exactly
 
 
 class Policy(NamedTuple):

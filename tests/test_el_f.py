@@ -110,6 +110,13 @@ def test_bad_radii_are_named(radius):
         el_f(G2, radius)
 
 
+@pytest.mark.parametrize("index", ["fast", None, 3, np.array(["exact"])])
+@pytest.mark.parametrize("make", [el_f, el_ucb])
+def test_bad_indices_are_named(make, index):
+    with pytest.raises(ValueError, match="index must be"):
+        make(G2, index=index)
+
+
 @pytest.mark.parametrize("schedule", [None, 3.0, "log"])
 @pytest.mark.parametrize("make", [el_f, g_forcing, el_ucb])
 def test_bad_schedules_are_named(make, schedule):

@@ -124,24 +124,27 @@ def test_seeds_use_all_their_64_bits():
     assert (first[0] != first[1]).any()
 
 
-def test_the_program_keeps_no_history_it_does_not_need():
-    """The compiled tile of g-Forcing holds under 1 kB a run at any horizon: no [runs, T] array anywhere."""
-    sizes = []
-    for horizon in (100, 10_000):
-        engine._compiled.cache_clear()
-        eljax.simulate(BANDIT, g_forcing(G2), runs=1, horizon=horizon, checkpoints=[horizon])
-        assert engine._compiled.cache_info().currsize == 1
-        policy = jax.tree.map(np.asarray, g_forcing(G2))
-        lanes = engine.tile_lanes(policy, BANDIT.num_arms, horizon, np.dtype("float32"))
-        state = jax.eval_shape(lambda h=horizon, p=policy: p.init(3, h, np.dtype("float32")))
-        sizes.append((lanes, sum(x.size for x in jax.tree.leaves(state))))
-    assert sizes[0] == sizes[1]
+@pytest.mark.parametrize("policy", [g_forcing(G2), el_f(G2, 3.0)], ids=["g_forcing", "el_f"])
+def test_the_program_keeps_no_history_it_does_not_need(policy, monkeypatch):
+    """Memory of the compiled tile grows with the horizon by the list of rounds alone, not by runs times rounds."""
+    programs = []
+    build = engine._compiled
+    monkeypatch.setattr(engine, "_compiled", lambda *key: programs.append(build(*key)) or programs[-1])
+    for horizon in (100, 2_100):
+        eljax.simulate(BANDIT, policy, runs=1, horizon=horizon, checkpoints=[horizon])
+    sizes = [
+        sum(getattr(p.memory_analysis(), f"{kind}_size_in_bytes") for kind in ("temp", "output")) for p in programs
+    ]
+    lanes = programs[0].memory_analysis().output_size_in_bytes // 100
+    assert sizes[1] - sizes[0] <= 2_000 * 4 * 16  # a few numbers per round
+    assert lanes * 2_000 > 2_000 * 4 * 16  # one number per run and round would be more
 
 
 def test_provenance_tells_where_a_result_came_from(full):
     told = full.provenance
     assert told["seed"] == SIZES["seed"]
     assert told["policy"] == "el_f(schedule=log_squared(), radius=3.0)"
+    assert str(el_f(G2, index="exact")) == "el_f(schedule=log_squared(), radius=3.0, index=exact)"
     assert told["bandit"][0] == "gaussian(mean=0.5, sigma=1.0)"
     assert set(told["versions"]) >= {"eljax", "jax", "numpy"}
 
@@ -149,6 +152,21 @@ def test_provenance_tells_where_a_result_came_from(full):
 def test_importing_changes_no_jax_configuration():
     script = "import jax; before = dict(jax.config.values); import eljax; assert dict(jax.config.values) == before"
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_policy_of_plain_functions_runs():
+    ready = g_forcing(G2)
+    plain = ready._replace(update=lambda state, arm, reward: ready.update(state, arm, reward))
+    sizes = {"horizon": 20, "runs": 4}
+    np.testing.assert_array_equal(
+        eljax.simulate(BANDIT, plain, **sizes).pulls, eljax.simulate(BANDIT, ready, **sizes).pulls
+    )
+
+
+def test_indices_that_are_nan_are_reported():
+    ready = g_forcing(G2)
+    broken = ready._replace(update=lambda state, arm, reward: ready.update(state, arm, reward * np.nan))
+    assert eljax.simulate(BANDIT, broken, horizon=20, runs=4).uncertified_decisions > 0
 
 
 def bandit():
@@ -189,6 +207,8 @@ BAD = [
     ("dtype", {"dtype": int}),
     ("dtype", {"dtype": "double precision"}),
     ("dtype", {"dtype": complex}),
+    ("checkpoints", {"checkpoints": [[1], [2, 3]]}),
+    ("checkpoints", {"checkpoints": np.array([5, 3], np.uint8)}),
     ("batch_size", {"batch_size": 0}),
     ("batch_size", {"batch_size": 2.5}),
     ("batch_size", {"batch_size": -8}),
@@ -197,6 +217,9 @@ BAD = [
     ("schedule", {"policy": g_forcing(lambda t, k: np.nan * t)}),
     ("schedule", {"policy": g_forcing(lambda t, k: np.ones(2))}),
     ("schedule", {"policy": eljax.policies.el_ucb(lambda t, k: 0.0 * t)}),
+    ("schedule", {"policy": g_forcing(lambda t: t)}),
+    ("schedule", {"policy": g_forcing(lambda t, k: "often")}),
+    ("radius", {"policy": el_f(G2, np.array([1.0, 2.0]))}),
     ("radius", {"policy": el_f(G2, lambda t, k: -1.0 + 0.0 * t)}),
     ("radius", {"policy": el_f(G2, lambda t, k: t * np.inf)}),
 ]

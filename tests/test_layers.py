@@ -1,4 +1,4 @@
-"""The import order of DESIGN: a module imports only from the layers below its own."""
+"""The import order: a module imports only from the layers below its own."""
 
 import ast
 from pathlib import Path

@@ -23,7 +23,8 @@ def decide(
 
     All arrays are [K]; ties go to the lowest arm, `magnitude` (largest |reward|) sets what counts as tied, and `error`
     is each index's absolute error bound. A decision is certified if no indices within their bounds would change it, or
-    if they were `solved` exactly: to within the tolerance, or to within what counts as tied.
+    if they were `solved` exactly: to within the tolerance, or to within what counts as tied. Only then, or if it is
+    left open, does it rest on the values of the indices, and their errors are reported.
     """
     g = clamped(schedule, t.astype(index.dtype), count.shape[0])
     least = jnp.argmin(count).astype(jnp.int32)
@@ -32,4 +33,11 @@ def decide(
     beyond_ties = jnp.maximum(error - numerics.tie_tolerance(magnitude), 0)
     relative = jnp.where(beyond_ties > 0, beyond_ties / (index - mean), 0)
     accurate = (relative <= numerics.index_tolerance(index.dtype)).all()
-    return Decision(jnp.where(forced, least, arm), forced, index, relative, forced | sure | (solved & accurate))
+    by_value = jnp.asarray(solved) | ~sure
+    return Decision(
+        jnp.where(forced, least, arm),
+        forced,
+        index,
+        jnp.where(by_value, relative, jnp.zeros_like(relative)),
+        forced | sure | (solved & accurate),
+    )

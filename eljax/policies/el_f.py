@@ -21,7 +21,7 @@ from jax.tree_util import Partial
 from eljax import checks, exact_el, streaming_el
 from eljax.policies import _forcing
 from eljax.schedules import Schedule, as_radius, as_schedule, check_radius, check_schedule
-from eljax.types import Decision, Policy
+from eljax.types import Decision, Option, Policy
 
 
 class ELFState(NamedTuple):
@@ -56,13 +56,15 @@ def el_f(schedule: Schedule, radius: float | Schedule = 3.0, *, index: str = "st
       True
     """
     schedule, radius = as_schedule("schedule", schedule), as_radius("radius", radius)
-    return build(schedule, radius, Partial(_validate, schedule=schedule, radius=radius), index)
+    return build(schedule, radius, index, Partial(_validate, schedule=schedule, radius=radius))
 
 
-def build(schedule: Schedule, radius: Any, validate: Partial, index: str) -> Policy:
+def build(schedule: Schedule, radius: Any, index: str, validate: Partial) -> Policy:
     """The policy and its fallback, from checked parts."""
-    if index not in ("streaming", "exact"):
+    if not isinstance(index, str) or index not in ("streaming", "exact"):
         checks.fail("index", index, '"streaming" or "exact"')
+    if index == "exact":  # shown in the policy's name
+        validate = Partial(validate.func, **validate.keywords, index=Option(index))
     moving = callable(radius)
     select = Partial(_select_moving if moving else _select, schedule=schedule, radius=radius)
     if index == "exact":
@@ -74,7 +76,7 @@ def build(schedule: Schedule, radius: Any, validate: Partial, index: str) -> Pol
     return keeping._replace(init=Partial(_init_moving if moving else _init), fallback=keeping)
 
 
-def _validate(num_arms: int, horizon: int, *, schedule: Schedule, radius: Any) -> None:
+def _validate(num_arms: int, horizon: int, *, schedule: Schedule, radius: Any, index: str = "streaming") -> None:
     check_schedule("schedule", schedule, num_arms, horizon)
     check_radius("radius", radius, num_arms, horizon)
 

@@ -36,10 +36,10 @@ def el_ucb(schedule: Schedule, *, index: str = "streaming") -> Policy:
     """
     schedule = as_schedule("schedule", schedule)
     radius = Partial(_radius, schedule=schedule)
-    return build(Partial(_each_arm_once), radius, Partial(_validate, schedule=schedule), index)
+    return build(Partial(_each_arm_once), radius, index, Partial(_validate, schedule=schedule))
 
 
-def _validate(num_arms: int, horizon: int, *, schedule: Schedule) -> None:
+def _validate(num_arms: int, horizon: int, *, schedule: Schedule, index: str = "streaming") -> None:
     check_schedule("schedule", schedule, num_arms, horizon)
 
 
