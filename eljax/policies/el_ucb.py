@@ -31,7 +31,7 @@ def el_ucb(schedule: Schedule, *, index: str = "streaming") -> Policy:
       >>> trap = eljax.Bandit([eljax.two_point([0.0, 2 / epsilon], [1 - epsilon, epsilon]), eljax.dirac(1.0)])
       >>> policy = eljax.policies.el_ucb(eljax.log_squared())
       >>> result = eljax.simulate(trap, policy, horizon=50, runs=20)
-      >>> (result.pulls[:, 1] == 49).sum() > 10  # trapped on the worse arm
+      >>> bool((result.pulls[:, 1] == 49).sum() > 10)  # trapped on the worse arm
       True
     """
     schedule = as_schedule("schedule", schedule)
