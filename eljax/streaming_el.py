@@ -110,7 +110,7 @@ def push(stream: Stream, x: jax.Array) -> Stream:
         half,
         stream.bulk_count + times,
         numerics.add(sums, times * _powers(u)),
-        jnp.maximum(stream.gap - jnp.maximum(x - stream.top[0], 0), 0),  # the same pole, unless x lies beyond it
+        jnp.where((x > stream.top[0]) | (x < stream.low), 0, stream.gap),  # a record may move the pole far
     )
 
 
