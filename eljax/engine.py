@@ -23,7 +23,7 @@ from jax.sharding import PartitionSpec
 from jax.tree_util import Partial
 from tqdm.auto import tqdm
 
-from eljax import arms, checks, random
+from eljax import arms, checks, numerics, random
 from eljax.arms.law import float_dtype
 from eljax.results import Result
 from eljax.types import Policy, describe
@@ -35,14 +35,28 @@ TILE_LANES = {"cpu": (64, 512), "gpu": (1024, 65_536), "tpu": (1024, 16_384)}
 DEFAULT_CHECKPOINTS = 64
 
 
-class RunRecord(NamedTuple):
-    """What a run leaves behind."""
+class Tally(NamedTuple):
+    """What a run counts, without its checkpoints."""
 
-    checkpoint_pulls: jax.Array  # [C, K] int32: pulls of each arm after the checkpoint rounds
-    pulls: jax.Array  # [K] int32: pulls of each arm after the last round
+    pulls: jax.Array  # [K] int32: pulls of each arm
     forced_pulls: jax.Array  # [K] int32
     max_index_error: jax.Array  # []: largest relative error of indices whose values decided
     uncertified_decisions: jax.Array  # [] int32: decisions that index errors could have changed
+
+
+class RunRecord(NamedTuple):
+    """What a run leaves behind: its tally and the pulls at the checkpoints."""
+
+    checkpoint_pulls: jax.Array  # [C, K] int32: pulls of each arm after the checkpoint rounds
+    pulls: jax.Array
+    forced_pulls: jax.Array
+    max_index_error: jax.Array
+    uncertified_decisions: jax.Array
+
+
+class _Keys(NamedTuple):
+    policy: jax.Array  # [] key
+    rewards: random.KeyData  # of [K]: the arms' reward streams
 
 
 def run(
@@ -58,43 +72,96 @@ def run(
       checkpoints: [C] int32, increasing rounds in 1..horizon.
       horizon: T, static.
     """
-    num_arms, dtype = law.num_arms, law.dtype
+    keys, carry = _keys(law, seed_data, run_number), _start(law, policy, horizon)
+    return _scan(partial(_play, law, policy, keys), carry, checkpoints, horizon)
+
+
+def run_tile(
+    law: Any, policy: Policy, seed_data: jax.Array, run_numbers: jax.Array, checkpoints: jax.Array, horizon: int
+) -> RunRecord:
+    """`run` for many run numbers [L]: the fields of the record have the lanes as their first axis.
+
+    One scan over a vmap, not the other way round: the snapshots then have the lanes last, and a row is written at once.
+    """
+    lanes = run_numbers.shape[0]
+    keys = jax.vmap(partial(_keys, law, seed_data))(run_numbers)
+    carry = jax.tree.map(lambda x: jnp.broadcast_to(x, (lanes, *x.shape)), _start(law, policy, horizon))
+    play = jax.vmap(partial(_play, law, policy), in_axes=(0, None, 0))
+    record = _scan(partial(play, keys), carry, checkpoints, horizon)
+    return record._replace(checkpoint_pulls=record.checkpoint_pulls.swapaxes(0, 1))
+
+
+def _keys(law: Any, seed_data: jax.Array, run_number: jax.Array) -> _Keys:
     run_key = jax.random.fold_in(jax.random.wrap_key_data(seed_data, impl="threefry2x32"), run_number)
-    policy_key = jax.random.fold_in(run_key, random.POLICY_STREAM)
-    reward_keys = random.arm_keys(run_key, num_arms)
-    arm_numbers = jnp.arange(num_arms, dtype=jnp.int32)
+    return _apart(_Keys(jax.random.fold_in(run_key, random.POLICY_STREAM), random.arm_keys(run_key, law.num_arms)))
 
-    def play(carry, inputs):
-        state, record = carry
-        pulls = record.pulls
+
+def _start(law: Any, policy: Policy, horizon: int) -> tuple[Any, Tally]:
+    zeros = jnp.zeros(law.num_arms, jnp.int32)
+    tally = Tally(zeros, zeros, jnp.zeros((), law.dtype), jnp.zeros((), jnp.int32))
+    return _apart((policy.init(law.num_arms, horizon, law.dtype), tally))
+
+
+class _Arms(tuple):
+    """A leaf [K] as K scalars: in a batch, K vectors over the lanes."""
+
+
+jax.tree_util.register_pytree_node(_Arms, lambda x: (tuple(x), None), lambda _, x: _Arms(x))
+
+
+def _apart(tree: Any) -> Any:
+    """The tree with leaves [K] of few arms as K scalars each.
+
+    vmap puts the lanes first, and arrays [L, K] with a short last axis do not compile to vector instructions.
+    """
+    short = lambda x: x.ndim == 1 and x.shape[0] <= numerics.SELECTED  # noqa: E731
+    return jax.tree.map(lambda x: _Arms(x[k] for k in range(x.shape[0])) if short(x) else x, tree)
+
+
+def _together(tree: Any) -> Any:
+    is_arms = lambda x: isinstance(x, _Arms)  # noqa: E731
+    return jax.tree.map(lambda x: jnp.stack(x, axis=-1) if is_arms(x) else x, tree, is_leaf=is_arms)
+
+
+def _play(law: Any, policy: Policy, keys: _Keys, t: jax.Array, carry: tuple[Any, Tally]) -> tuple[Any, Tally]:
+    """Round t of one run."""
+    state, tally = _together(carry)
+    keys = _together(keys)
+    decision, state = policy.select(jax.random.fold_in(keys.policy, t), t, state)
+    arm, state, tally = jax.lax.optimization_barrier((decision.arm, state, tally))
+    arm_key = jax.tree.map(lambda x: numerics.read(x, arm), keys.rewards)
+    p, upper = random.tail_uniform(arm_key, numerics.read(tally.pulls, arm), law.dtype)
+    reward = jax.lax.optimization_barrier(arms.reward(law, arm, p, upper))
+    state = policy.update(state, arm, reward)
+    pulled = (jnp.arange(law.num_arms, dtype=jnp.int32) == arm).astype(jnp.int32)
+    # NaN: a policy without indices.
+    errors = jnp.where(decision.forced | jnp.isnan(decision.index_error), 0, decision.index_error)
+    tally = Tally(
+        tally.pulls + pulled,
+        tally.forced_pulls + pulled * decision.forced,
+        jnp.maximum(tally.max_index_error, numerics.read(errors, numerics.argmax(errors))),
+        tally.uncertified_decisions + ~jnp.asarray(decision.certified),
+    )
+    return _apart((state, tally))
+
+
+def _scan(play: Any, carry: tuple[Any, Tally], checkpoints: jax.Array, horizon: int) -> RunRecord:
+    """All rounds, of one run or of many with the lanes last."""
+
+    def body(carry, inputs):
+        carry, snapshots = carry
         t, row = inputs
-        decision, state = policy.select(jax.random.fold_in(policy_key, t), t, state)
-        arm = decision.arm
-        p, upper = random.tail_uniform(reward_keys[arm], pulls[arm], dtype)
-        state = policy.update(state, arm, arms.reward(law, arm, p, upper))
-        pulled = (arm_numbers == arm).astype(jnp.int32)
-        pulls = pulls + pulled
-        # NaN: a policy without indices.
-        error = jnp.where(decision.forced, 0, jnp.nan_to_num(decision.index_error, nan=0, posinf=jnp.inf).max())
-        record = RunRecord(
-            # Row `row` is overwritten until its checkpoint has passed; the row is the same in all lanes, so this is a
-            # slice update, not a scatter. The last row takes the rounds beyond the last checkpoint.
-            jax.lax.dynamic_update_index_in_dim(record.checkpoint_pulls, pulls, row, 0),
-            pulls,
-            record.forced_pulls + pulled * decision.forced,
-            jnp.maximum(record.max_index_error, error),
-            record.uncertified_decisions + ~jnp.asarray(decision.certified),
-        )
-        return (state, record), None
+        carry = play(t, carry)
+        # Row `row` is overwritten until its checkpoint has passed; the last row takes the rounds beyond the last one.
+        put = lambda rows, now: jax.lax.dynamic_update_index_in_dim(rows, now, row, 0)  # noqa: E731
+        return (carry, jax.tree.map(put, snapshots, carry[1].pulls)), None
 
-    zeros = jnp.zeros(num_arms, jnp.int32)
-    snapshots = jnp.zeros((checkpoints.shape[0] + 1, num_arms), jnp.int32)
-    record = RunRecord(snapshots, zeros, zeros, jnp.zeros((), dtype), jnp.zeros((), jnp.int32))
+    empty = lambda x: jnp.zeros((checkpoints.shape[0] + 1, *x.shape), x.dtype)  # noqa: E731
     rounds = jnp.arange(1, horizon + 1, dtype=jnp.int32)
     rows = jnp.searchsorted(checkpoints, rounds).astype(jnp.int32)
-    carry = (policy.init(num_arms, horizon, dtype), record)
-    (_, record), _ = jax.lax.scan(play, carry, (rounds, rows))
-    return record._replace(checkpoint_pulls=record.checkpoint_pulls[:-1])
+    snapshots = jax.tree.map(empty, carry[1].pulls)
+    ((_, tally), snapshots), _ = jax.lax.scan(body, (carry, snapshots), (rounds, rows))
+    return RunRecord(_together(snapshots)[:-1], *_together(tally))
 
 
 def simulate(
@@ -253,13 +320,15 @@ def _compiled(lanes, horizon, devices, treedef, avals):
     split, whole = PartitionSpec("lanes"), PartitionSpec()
 
     def tile(law, policy, seed_data, checkpoints, numbers):
-        return jax.vmap(lambda r: run(law, policy, seed_data, r, checkpoints, horizon))(numbers)
+        return run_tile(law, policy, seed_data, numbers, checkpoints, horizon)
 
     sharded = jax.shard_map(
         tile, mesh=mesh, in_specs=(whole, whole, whole, whole, split), out_specs=split, check_vma=False
     )
     shared = jax.tree.unflatten(treedef, [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in avals])
-    return jax.jit(sharded).lower(*shared, jax.ShapeDtypeStruct((lanes,), np.uint32)).compile()
+    lowered = jax.jit(sharded).lower(*shared, jax.ShapeDtypeStruct((lanes,), np.uint32))
+    cpu = {"xla_disable_hlo_passes": "cse_barrier_expander"}
+    return lowered.compile(compiler_options=cpu if devices[0].platform == "cpu" else None)
 
 
 def _signature(tree: Any) -> tuple[Any, tuple]:

@@ -1,5 +1,6 @@
 """Small numerical pieces shared by policies and the engine; none has an absolute tolerance."""
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -9,12 +10,31 @@ import jax.numpy as jnp
 # depends on the order of the rewards; without the rule it, not the data, would choose between equal arms.
 TIE_ULPS = 32
 
+SELECTED = 16  # at most so many entries are read and written by selection
+
 
 def read(values: jax.Array, arm: jax.Array) -> jax.Array:
-    """`values[arm]` along a short leading axis, by selection: fuses with what follows, where a gather would not."""
-    chosen = jnp.arange(values.shape[0], dtype=jnp.int32) == arm
-    chosen = chosen.reshape(chosen.shape + (1,) * (values.ndim - 1))
-    return jnp.where(chosen, values, jnp.zeros_like(values)).sum(0, dtype=values.dtype)
+    """`values[arm]` along the first axis, by selection while that is short: a batched gather is a loop over scalars."""
+    if values.shape[0] > SELECTED:
+        return jnp.asarray(values).at[arm].get(mode="promise_in_bounds")
+    chosen = jnp.asarray(values[0])
+    for k in range(1, values.shape[0]):
+        chosen = jnp.where(arm == k, values[k], chosen)
+    return chosen
+
+
+def write(values: jax.Array, arm: jax.Array, new: jax.Array) -> jax.Array:
+    """[K] `values` with `new` [] at `arm`, by selection while K is small: a batched scatter is a loop over scalars.
+
+    A sum of two selections, exact because one term is 0: a plain where(chosen, new, values), stored where `values`
+    was, compiles on CPUs to one conditional store after another, seven times slower.
+    """
+    if values.shape[0] > SELECTED:
+        return values.at[arm].set(new, mode="promise_in_bounds")
+    zero = jnp.zeros_like(new)
+    return jnp.stack(
+        [jnp.where(arm == k, new, zero) + jnp.where(arm == k, zero, values[k]) for k in range(values.shape[0])]
+    )
 
 
 def tie_tolerance(magnitude: jax.Array) -> jax.Array:
@@ -28,14 +48,32 @@ def argmax_tied(index: jax.Array, magnitude: jax.Array, error: jax.Array) -> tup
     `magnitude` [K] is each arm's largest |reward|, `error` [K] a bound on each index's absolute error. An infinite
     index (an arm not yet pulled) ties only with another infinite one. With a NaN among the indices nothing is sure.
     """
-    best = jnp.argmax(index)
-    largest = index[best]
-    tolerance = tie_tolerance(jnp.maximum(magnitude, magnitude[best]))
+    best = argmax(index)
+    largest = read(index, best)
+    tolerance = tie_tolerance(jnp.maximum(magnitude, read(magnitude, best)))
     behind = jnp.where(index == largest, 0, largest - index)  # inf − inf is a tie
     tied = (behind < tolerance) | (behind == 0)
-    doubt = jnp.where(jnp.arange(index.shape[0]) == best, 0, error + error[best])
-    sure = ((behind + doubt < tolerance) | (behind - doubt >= tolerance) | (doubt == 0)).all()
-    return jnp.argmax(tied).astype(jnp.int32), sure & ~jnp.isnan(index).any()
+    doubt = jnp.where(jnp.arange(index.shape[0]) == best, 0, error + read(error, best))
+    sure = (behind + doubt < tolerance) | (behind - doubt >= tolerance) | (doubt == 0)
+    return argmax(tied), all_of(sure & ~jnp.isnan(index))
+
+
+def argmax(values: jax.Array) -> jax.Array:
+    """[] int32: the first position of the largest of `values` [K] (bool or number; NaN is never larger)."""
+    if values.shape[0] > SELECTED:
+        return jnp.argmax(values).astype(jnp.int32)
+    best, largest = jnp.zeros((), jnp.int32), values[0]
+    for k in range(1, values.shape[0]):
+        larger = values[k] > largest
+        best, largest = jnp.where(larger, k, best), jnp.where(larger, values[k], largest)
+    return best
+
+
+def all_of(flags: jax.Array) -> jax.Array:
+    """[] bool: whether all of `flags` [K] hold."""
+    if flags.shape[0] > SELECTED:
+        return flags.all()
+    return functools.reduce(jnp.logical_and, [flags[k] for k in range(flags.shape[0])])
 
 
 class RunningSum(NamedTuple):

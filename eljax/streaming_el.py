@@ -35,43 +35,45 @@ LARGEST_LOG = {np.dtype(np.float32): 40.0, np.dtype(np.float64): 300.0}  # the s
 
 
 class Stream(NamedTuple):
-    """What is kept of one arm's rewards."""
+    """What is kept of one arm's rewards: scalars only, which a batch turns into vectors over the lanes."""
 
-    count: jax.Array  # [] int32: n
-    magnitude: jax.Array  # []: largest |reward|
-    low: jax.Array  # []: smallest reward
-    first: jax.Array  # []: first reward, the fixed centre of the sum below
-    total: numerics.RunningSum  # of []: Σ (reward − first), compensated
-    top: jax.Array  # [J]: largest distinct values, descending; −inf where there are fewer
-    top_count: jax.Array  # [J]: their multiplicities
-    bottom: jax.Array  # [J]: smallest distinct values not in `top`, ascending; +inf where there are fewer
-    bottom_count: jax.Array  # [J]
-    centre: jax.Array  # []: c of the bulk
-    half: jax.Array  # []: s of the bulk
-    bulk_count: jax.Array  # []: rewards in the bulk
-    power_sums: numerics.RunningSum  # of [P]: W_1..W_P, compensated
-    gap: jax.Array  # []: last pole minus largest reward, 0 if it is of no use as a start
+    count: jax.Array  # int32: n
+    magnitude: jax.Array  # largest |reward|
+    low: jax.Array  # smallest reward
+    first: jax.Array  # first reward, the fixed centre of the sum below
+    total: numerics.RunningSum  # Σ (reward − first), compensated
+    top: tuple[jax.Array, ...]  # J largest distinct values, descending; −inf where there are fewer
+    top_count: tuple[jax.Array, ...]  # their multiplicities
+    bottom: tuple[jax.Array, ...]  # J smallest distinct values not in `top`, ascending; +inf where there are fewer
+    bottom_count: tuple[jax.Array, ...]
+    centre: jax.Array  # c of the bulk
+    half: jax.Array  # s of the bulk
+    bulk_count: jax.Array  # rewards in the bulk
+    power_sums: tuple[numerics.RunningSum, ...]  # W_1..W_P, compensated
+    shaken: jax.Array  # rewards in the bulk at each of its growths, added up: what rounding they met
+    bend: jax.Array  # v of the last root over its normal approximation, the next start
 
 
 def init(dtype: jnp.dtype) -> Stream:
     """An arm without rewards."""
-    zero, zeros = jnp.zeros((), dtype), jnp.zeros(NEAR, dtype)
-    inf = jnp.full(NEAR, jnp.inf, dtype)
+    zero, inf = jnp.zeros((), dtype), jnp.full((), jnp.inf, dtype)
+    none = numerics.RunningSum(zero, zero)
     return Stream(
-        jnp.zeros((), jnp.int32),
-        zero,
-        jnp.full((), jnp.inf, dtype),
-        zero,
-        numerics.RunningSum(zero, zero),
-        -inf,
-        zeros,
-        inf,
-        zeros,
-        zero,
-        zero,
-        zero,
-        numerics.RunningSum(jnp.zeros(POWERS, dtype), jnp.zeros(POWERS, dtype)),
-        zero,
+        count=jnp.zeros((), jnp.int32),
+        magnitude=zero,
+        low=inf,
+        first=zero,
+        total=none,
+        top=(-inf,) * NEAR,
+        top_count=(zero,) * NEAR,
+        bottom=(inf,) * NEAR,
+        bottom_count=(zero,) * NEAR,
+        centre=zero,
+        half=zero,
+        bulk_count=zero,
+        power_sums=(none,) * POWERS,
+        shaken=zero,
+        bend=zero + 1,
     )
 
 
@@ -82,10 +84,10 @@ def mean(stream: Stream) -> jax.Array:
 
 def push(stream: Stream, x: jax.Array) -> Stream:
     """One more reward. What it displaces from the near field moves on: top → bottom → bulk."""
-    one = jnp.ones_like(x)
+    stream = jax.lax.optimization_barrier(stream)  # computed once, not again in each of its many uses
     first = jnp.where(stream.count == 0, x, stream.first)
-    top, top_count, value, times = _insert(stream.top, stream.top_count, x, one, descending=True)
-    bottom, bottom_count, value, times = _insert(stream.bottom, stream.bottom_count, value, times, descending=False)
+    top, top_count, value, times = _insert(stream.top, stream.top_count, x, jnp.ones_like(x), 1)
+    bottom, bottom_count, value, times = _insert(stream.bottom, stream.bottom_count, value, times, -1)
 
     # The bulk lies between the two lists, now and later, so an interval around them contains the earlier ones.
     moves = times > 0
@@ -95,23 +97,25 @@ def push(stream: Stream, x: jax.Array) -> Stream:
     unit = jnp.where(half > 0, half, 1)
     shift = jnp.where(grow & (stream.bulk_count > 0), (stream.centre - centre) / unit, 0)
     sums = _grown(grow, stream.power_sums, stream.bulk_count, stream.half / unit, shift)
-    u = jnp.where(moves, (value - centre) / unit, 0)
-    return Stream(
-        stream.count + 1,
-        jnp.maximum(stream.magnitude, jnp.abs(x)),
-        jnp.minimum(stream.low, x),
-        first,
-        numerics.add(stream.total, x - first),
-        top,
-        top_count,
-        bottom,
-        bottom_count,
-        centre,
-        half,
-        stream.bulk_count + times,
-        numerics.add(sums, times * _powers(u)),
-        jnp.where((x > stream.top[0]) | (x < stream.low), 0, stream.gap),  # a record may move the pole far
+    powers = _powers(jax.lax.optimization_barrier(jnp.where(moves, (value - centre) / unit, 0)))
+    pushed = Stream(
+        count=stream.count + 1,
+        magnitude=jnp.maximum(stream.magnitude, jnp.abs(x)),
+        low=jnp.minimum(stream.low, x),
+        first=first,
+        total=numerics.add(stream.total, x - first),
+        top=top,
+        top_count=top_count,
+        bottom=bottom,
+        bottom_count=bottom_count,
+        centre=centre,
+        half=half,
+        bulk_count=stream.bulk_count + times,
+        power_sums=tuple(numerics.add(w, times * u) for w, u in zip(sums, powers, strict=True)),
+        shaken=stream.shaken + jnp.where(grow, stream.bulk_count, 0),
+        bend=stream.bend,
     )
+    return jax.lax.optimization_barrier(pushed)
 
 
 def arm_index(stream: Stream, radius: jax.Array) -> tuple[jax.Array, jax.Array, Stream]:
@@ -120,7 +124,7 @@ def arm_index(stream: Stream, radius: jax.Array) -> tuple[jax.Array, jax.Array, 
     The index is +inf for an arm without rewards, and exact for constant rewards and for radius 0 (the mean); the error
     is +inf where the expansion does not converge. Rounding of the result itself (eps · magnitude) is not included.
     """
-    dtype = stream.top.dtype
+    dtype = stream.low.dtype
     eps, largest = jnp.finfo(dtype).eps, LARGEST_LOG[np.dtype(dtype)]
     n = jnp.maximum(stream.count, 1).astype(dtype)
     average, high = mean(stream), stream.top[0]
@@ -128,41 +132,44 @@ def arm_index(stream: Stream, radius: jax.Array) -> tuple[jax.Array, jax.Array, 
     has_bulk = stream.bulk_count > 0
     c = jnp.where(has_bulk, stream.centre, average)
     span = jnp.where(constant, 1, high - c)
-    near, sums = _near_field(stream, c), stream.power_sums.high + stream.power_sums.low
+    bulk = [w.high + w.low for w in stream.power_sums]
+    near, bulk = jax.lax.optimization_barrier((_near_field(stream, c), bulk))
     level = jnp.clip(radius / n, eps**3, largest)  # C/n
     goal, _ = _arccosh_exp(level)
+    # In v = log(1 + span/gap) the function arccosh(e^F) is nearly linear from ν = ∞ (v = 0) to the maximum (v = ∞).
+    squares = (stream.half / span) ** 2 * bulk[1] + sum(slot.times * (slot.x / span) ** 2 for slot in near)
+    normal = jnp.minimum(goal / jnp.sqrt(jnp.where(constant, 1, squares / n)), largest)
 
-    def evaluate(gap: jax.Array) -> _Evaluation:
-        at = _evaluate(near, sums, stream.half, n, average - c, span, gap)
+    def evaluate(state: tuple[jax.Array, _Evaluation]) -> tuple[jax.Array, _Evaluation]:
+        i, v = state[0], state[1].next_v
+        gap = span / jnp.expm1(v)
+        at = _evaluate(near, bulk, stream.half, n, average - c, span, gap)
         value, slope = _arccosh_exp(jnp.maximum(at.F, eps**3))
-        # In v = log(1 + span/gap) the function arccosh(e^F) is nearly linear from ν = ∞ (v = 0) to the maximum (v = ∞).
-        v_before = jnp.log1p(span / gap)
         step = (goal - value) / (slope * at.slope * gap / span)
-        v = v_before + jnp.where(jnp.isfinite(step), step, 0)
-        v = jnp.clip(v, v_before / 8, jnp.minimum(8 * v_before, largest))
-        rise = -jnp.expm1(at.log_mean - level) / at.t
-        next_gap = span / jnp.expm1(v)
-        newton = 2 * jnp.abs(jnp.expm1(at.F - level) * (next_gap - gap))
+        next_v = v + jnp.where(jnp.isfinite(step), step, 0)
+        next_v = jnp.clip(next_v, v / 8, jnp.minimum(8 * v, largest))
+        newton = 2 * jnp.abs(jnp.expm1(at.F - level) * (span / jnp.expm1(next_v) - gap))
         # A long step says little of the distance to the root; a pole pinned at the maximum is within its gap of it.
-        newton = jnp.where(jnp.abs(step) <= v_before / 4, newton, jnp.where(v == largest, gap, jnp.inf))
-        return _Evaluation(gap, next_gap, at, rise, newton)
+        newton = jnp.where(jnp.abs(step) <= v / 4, newton, jnp.where(next_v == largest, gap, jnp.inf))
+        return i + 1, _Evaluation(v, next_v, newton, at)
 
-    def unfinished(state: tuple) -> jax.Array:
+    def unfinished(state: tuple[jax.Array, _Evaluation]) -> jax.Array:
         i, last = state
-        above_mean = last.rise - (average - c)
+        above_mean = _rise(last, span, average - c, level) - (average - c)
         return (i < EVALUATIONS) & ~constant & ~(last.newton <= 1e-3 * jnp.sqrt(eps) * above_mean)
 
-    squares = (stream.half / span) ** 2 * sums[1] + sum(slot.times * (slot.x / span) ** 2 for slot in near)
-    start = jnp.minimum(goal / jnp.sqrt(jnp.where(constant, 1, squares / n)), largest)
-    gap = jnp.where(stream.gap > 0, stream.gap, span / jnp.expm1(start))
-    _, end = jax.lax.while_loop(unfinished, lambda s: (s[0] + 1, evaluate(s[1].next_gap)), (1, evaluate(gap)))
+    zero = jnp.zeros_like(n)
+    start = _Evaluation(normal, stream.bend * normal, zero + jnp.inf, _Sums(zero, zero, zero, zero))
+    _, end = jax.lax.while_loop(unfinished, evaluate, (0, start))
 
-    error = _error(sums, end, n, has_bulk, average - c, level)
-    zero = radius == 0
-    index = jnp.where(constant, high, jnp.where(zero, average, jnp.clip(c + end.rise, average, high)))
+    rise = _rise(end, span, average - c, level)
+    error = _error(stream, bulk[-1], end, rise, span, average - c, level)
+    is_mean = radius == 0
+    index = jnp.where(constant, high, jnp.where(is_mean, average, jnp.clip(c + rise, average, high)))
     index = jnp.where(stream.count > 0, index, jnp.inf)
-    usable = ~constant & jnp.isfinite(end.next_gap)
-    return index, jnp.where(constant | zero, 0, error), stream._replace(gap=jnp.where(usable, end.next_gap, 0))
+    bend = end.next_v / normal
+    bend = jnp.where((bend > 0.25) & (bend < 4) & ~constant, bend, 1)
+    return index, jnp.where(constant | is_mean, 0, error), stream._replace(bend=bend)
 
 
 class _Near(NamedTuple):
@@ -174,21 +181,17 @@ class _Near(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    t: jax.Array
-    z: jax.Array
     S: jax.Array
-    log_mean: jax.Array  # L
-    squares: jax.Array  # B = mean (−log(1 − y) − y), so that L = −mean y − B
+    B: jax.Array  # mean (−log(1 − y) − y), so that L = −mean y − B
     F: jax.Array
     slope: jax.Array  # t dF/dt
 
 
 class _Evaluation(NamedTuple):
-    gap: jax.Array  # ν − max, here
-    next_gap: jax.Array  # and after a Newton step
-    at: _Sums
-    rise: jax.Array  # U − c in the min form, from above
+    v: jax.Array  # log(1 + span/(ν − max)), here
+    next_v: jax.Array  # and after a Newton step
     newton: jax.Array  # |∫ (1 − e^(F − C/n)) dν| to the root, twice the Newton step taken for the distance
+    at: _Sums
 
 
 def _near_field(stream: Stream, c: jax.Array) -> list[_Near]:
@@ -202,7 +205,7 @@ def _near_field(stream: Stream, c: jax.Array) -> list[_Near]:
 
 def _evaluate(
     near: list[_Near],
-    sums: jax.Array,
+    bulk: list[jax.Array],
     half: jax.Array,
     n: jax.Array,
     offset: jax.Array,
@@ -217,103 +220,107 @@ def _evaluate(
     z = half * t
     a = b = v = jnp.zeros_like(t)
     for k in range(POWERS, 1, -1):
-        w = sums[k - 1]
+        w = bulk[k - 1]
         a, b, v = a * z + w, b * z + w / k, v * z + w * (k - 1)
-    a, b, v = a * z**2, b * z**2, v * z**2
+    a, b, v = jax.lax.optimization_barrier((a * z**2, b * z**2, v * z**2))
     for x, below, times in near:
         y, rest = x * t, (below + gap) * t  # rest = 1 − y, without cancellation next to the pole
         q = y / jnp.where(times > 0, rest, 1)
         a, b, v = a + times * (y * q), b + times * _minus_log_minus(y, rest), v + times * q**2
-    A, B, V = a / n, b / n, v / n
+    A, B, V = jax.lax.optimization_barrier((a / n, b / n, v / n))
     Y = offset * t
     S = Y + A
     F = jnp.where(jnp.abs(S) < 0.125, A - B - _minus_log_minus(-S, 1 + S), jnp.log1p(S) - Y - B)
-    return _Sums(t, z, S, -(Y + B), B, F, (V - S**2) / (1 + S))
+    return _Sums(S, B, F, (V - S**2) / (1 + S))
+
+
+def _rise(end: _Evaluation, span: jax.Array, offset: jax.Array, level: jax.Array) -> jax.Array:
+    """U − c = (1 − exp(L − C/n)) / t: the min form, from above."""
+    width = span + span / jnp.expm1(end.v)
+    return -jnp.expm1(-offset / width - end.at.B - level) * width
 
 
 def _error(
-    sums: jax.Array, end: _Evaluation, n: jax.Array, has_bulk: jax.Array, offset: jax.Array, level: jax.Array
+    stream: Stream, last: jax.Array, end: _Evaluation, rise: jax.Array, span: jax.Array, offset: jax.Array, level: jax.Array
 ) -> jax.Array:
     """Truncation (first order through L, second through the root) + Newton + rounding; +inf where z ≥ 1."""
-    eps, at = jnp.finfo(n.dtype).eps, end.at
-    tail_s = jnp.where(has_bulk, sums[-1] * at.z ** (POWERS + 1) / (1 - at.z) / n, 0)
+    n = jnp.maximum(stream.count, 1).astype(span.dtype)
+    eps, at, has_bulk = jnp.finfo(n.dtype).eps, end.at, stream.bulk_count > 0
+    gap, next_gap = span / jnp.expm1(end.v), span / jnp.expm1(end.next_v)
+    width = span + gap  # 1/t
+    z = stream.half / width
+    tail_s = jnp.where(has_bulk, last * z ** (POWERS + 1) / (1 - z) / n, 0)
     tail_l = tail_s / (POWERS + 1)
-    both = at.S + at.log_mean + 2 * at.squares  # A + B, between whose terms the rounding of F happens
-    in_f = tail_s + tail_l + 4 * eps * both
-    moved = jnp.abs(end.next_gap - end.gap) + in_f / (at.t * at.slope)  # how far the root may be
+    # Each growth moves every power sum by a few roundings of the number of rewards: Σ z^k of that, from k = 2.
+    shaken = jnp.where(has_bulk, 4 * eps * stream.shaken / n * z**2 / (1 - z), 0)
+    in_f = tail_s + tail_l + 2 * shaken + 4 * eps * (at.S - offset / width + at.B)  # F is a difference of A and B
+    moved = jnp.abs(next_gap - gap) + in_f * width / at.slope  # how far the root may be
     root = 2 * (jnp.abs(jnp.expm1(at.F - level)) + in_f) * moved
-    truncation = jnp.exp(at.log_mean - level) * tail_l / at.t
-    # Power sums are compensated; each of some tens of growths costs them a few roundings.
-    rounding = eps * (32 * at.squares / at.t + 2 * jnp.abs(end.rise) + 2 * jnp.abs(offset))
+    log_mean = -offset / width - at.B
+    truncation = jnp.exp(log_mean - level) * (tail_l + shaken) * width
+    rounding = eps * (8 * at.B * width + 2 * jnp.abs(rise) + 2 * jnp.abs(offset))
     error = truncation + jnp.maximum(root, end.newton) + rounding
     overflow = n >= 2 ** (jnp.finfo(n.dtype).nmant + 1)  # multiplicities are floats, whole up to here
-    return jnp.where((has_bulk & ~(at.z < 1)) | jnp.isnan(error) | overflow, jnp.inf, error)
+    return jnp.where((has_bulk & ~(z < 1)) | jnp.isnan(error) | overflow, jnp.inf, error)
 
 
-def _insert(values: jax.Array, counts: jax.Array, x: jax.Array, times: jax.Array, *, descending: bool) -> tuple:
-    """Put `times` copies of x into a sorted list of distinct values; returns the list and the (value, times) left over:
-    x itself if it belongs beyond the end, the last entry if x displaced it, times 0 if nothing is left.
+def _insert(values: tuple, counts: tuple, x: jax.Array, times: jax.Array, sign: int) -> tuple:
+    """Put `times` copies of x into a list of distinct values, descending (sign 1) or ascending (−1).
+
+    Returns the list, its multiplicities, and the (value, times) left over: x itself if it belongs beyond the end, the
+    last entry if x displaced it, times 0 if nothing is left.
     """
-    sign = 1 if descending else -1
-    stays = sign * values > sign * x
-    before = jnp.concatenate([jnp.full(1, sign * jnp.inf, values.dtype), values[:-1]])
-    before_count = jnp.concatenate([jnp.zeros(1, counts.dtype), counts[:-1]])
-    before_stays = sign * before > sign * x
-    moved = jnp.where(stays, values, jnp.where(before_stays, x, before))
-    moved_count = jnp.where(stays, counts, jnp.where(before_stays, times, before_count))
-    equal = values == x
-    found = functools.reduce(jnp.logical_or, [equal[j] for j in range(NEAR)])
-    unchanged = found | (times == 0)
+    stays = [sign * value > sign * x for value in values]
+    equal = [value == x for value in values]
+    unchanged = functools.reduce(jnp.logical_or, equal) | (times == 0)
+    new_values, new_counts = [], []
+    for j, (value, count) in enumerate(zip(values, counts, strict=True)):
+        keep = unchanged | stays[j]
+        before, before_count = (x, times) if j == 0 else (values[j - 1], counts[j - 1])
+        lands = True if j == 0 else stays[j - 1]  # x comes right here
+        new_values.append(jnp.where(keep, value, jnp.where(lands, x, before)))
+        new_counts.append(jnp.where(keep, count + jnp.where(equal[j], times, 0), jnp.where(lands, times, before_count)))
     left = jnp.where(stays[-1], x, values[-1])
     left_times = jnp.where(unchanged, 0, jnp.where(stays[-1], times, counts[-1]))
-    return (
-        jnp.where(unchanged, values, moved),
-        jnp.where(unchanged, counts + jnp.where(equal, times, 0), moved_count),
-        left,
-        left_times,
+    return tuple(new_values), tuple(new_counts), left, left_times
+
+
+def _grown_one(grow: jax.Array, sums: tuple, count: jax.Array, scale: jax.Array, shift: jax.Array) -> tuple:
+    """The power sums, shifted where the bulk's interval grows."""
+    shifted = _shifted([w.high + w.low for w in sums], count, scale, shift)
+    return tuple(
+        numerics.RunningSum(jnp.where(grow, new, w.high), jnp.where(grow, 0, w.low))
+        for new, w in zip(shifted, sums, strict=True)
     )
 
 
-@jax.custom_batching.custom_vmap
-def _grown(
-    grow: jax.Array, sums: numerics.RunningSum, count: jax.Array, scale: jax.Array, shift: jax.Array
-) -> numerics.RunningSum:
-    """The power sums, shifted where the bulk's interval grows."""
-    shifted = _shifted(sums.high + sums.low, count, scale, shift)
-    return numerics.RunningSum(jnp.where(grow, shifted, sums.high), jnp.where(grow, 0, sums.low))
+_grown = jax.custom_batching.custom_vmap(_grown_one)
 
 
 @_grown.def_vmap
-def _grown_batch(lanes: int, batched: list, *arguments) -> tuple[numerics.RunningSum, numerics.RunningSum]:
-    """Growth is rare: the work is done in the rounds in which some lane needs it, with the lanes as the last axis."""
+def _grown_batch(lanes: int, batched: list, *arguments) -> tuple[tuple, tuple]:
+    """Growth is rare: the work is done only in the rounds in which some lane needs it."""
     spread = lambda x, b: x if b else jnp.broadcast_to(x, (lanes, *x.shape))  # noqa: E731
-    grow, sums, count, scale, shift = jax.tree.map(spread, tuple(arguments), tuple(batched))
-
-    def work() -> numerics.RunningSum:
-        shifted = _shifted((sums.high + sums.low).T, count, scale, shift).T
-        chosen = grow[:, None]
-        return numerics.RunningSum(jnp.where(chosen, shifted, sums.high), jnp.where(chosen, 0, sums.low))
-
-    return jax.lax.cond(grow.any(), work, lambda: sums), numerics.RunningSum(True, True)
+    grow, sums, *rest = jax.tree.map(spread, tuple(arguments), tuple(batched))
+    out = jax.lax.cond(grow.any(), lambda: _grown_one(grow, sums, *rest), lambda: sums)
+    return out, jax.tree.map(lambda _: True, out)
 
 
-def _shifted(sums: jax.Array, count: jax.Array, scale: jax.Array, shift: jax.Array) -> jax.Array:
+def _shifted(sums: list[jax.Array], count: jax.Array, scale: jax.Array, shift: jax.Array) -> list[jax.Array]:
     """Σ (scale·u + shift)^k for k = 1..P from Σ u^k, k = 0..P: k! Σ_j (scale^j Σ u^j / j!) (shift^(k−j) / (k−j)!)."""
     terms, powers = [count], [jnp.ones_like(shift)]
-    for k in range(1, POWERS + 1):
-        terms.append(sums[k - 1] * scale**k / float(math.factorial(k)))
-        powers.append(shift**k / float(math.factorial(k)))
-    return jnp.stack(
-        [float(math.factorial(k)) * sum(terms[j] * powers[k - j] for j in range(k + 1)) for k in range(1, POWERS + 1)]
-    )
+    for k, (scaled, shifted) in enumerate(zip(_powers(scale), _powers(shift), strict=True), 1):
+        terms.append(sums[k - 1] * scaled / float(math.factorial(k)))
+        powers.append(shifted / float(math.factorial(k)))
+    return [float(math.factorial(k)) * sum(terms[j] * powers[k - j] for j in range(k + 1)) for k in range(1, POWERS + 1)]
 
 
-def _powers(u: jax.Array) -> jax.Array:
-    """[P]: u, u², ..., each from two lower ones."""
+def _powers(u: jax.Array) -> list[jax.Array]:
+    """u, u², ..., u^P, each from two lower ones."""
     powers = [u]
     for k in range(2, POWERS + 1):
         powers.append(powers[k // 2 - 1] * powers[k - k // 2 - 1])
-    return jnp.stack(powers)
+    return powers
 
 
 def _minus_log_minus(y: jax.Array, rest: jax.Array) -> jax.Array:

@@ -30,7 +30,7 @@ from eljax.arms import (
     two_point,
     uniform,
 )
-from eljax.random import arm_keys, seed_key, tail_uniform
+from eljax.random import KeyData, arm_keys, seed_key, tail_uniform
 
 N = 20_000
 FALSE_ALARM = 1e-3  # for all random comparisons of one test function together
@@ -333,7 +333,7 @@ def test_a_scan_draws_the_same_rewards(dtype):
 
         def step(counts, t):
             arm = ((t * 7 + run) % 4).astype(jnp.int32)
-            p, upper = tail_uniform(keys[arm], counts[arm], np.dtype(dtype))
+            p, upper = tail_uniform(KeyData(*(x[arm] for x in keys)), counts[arm], np.dtype(dtype))
             return counts.at[arm].add(np.uint32(1)), (arm, reward(law, arm, p, upper))
 
         return jax.lax.scan(step, jnp.zeros(4, jnp.uint32), jnp.arange(rounds, dtype=jnp.uint32))[1]

@@ -104,8 +104,8 @@ def test_edge_cases():
     def after(rewards, radius):
         stream = streaming_el.init(jnp.zeros(()).dtype)
         for x in rewards:
-            stream = streaming_el.push(stream, jnp.asarray(x, stream.top.dtype))
-        return streaming_el.arm_index(stream, jnp.asarray(radius, stream.top.dtype))[:2]
+            stream = streaming_el.push(stream, jnp.asarray(x, stream.low.dtype))
+        return streaming_el.arm_index(stream, jnp.asarray(radius, stream.low.dtype))[:2]
 
     assert after([], 3.0) == (np.inf, 0)
     assert after([7.0], 3.0) == (7, 0)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from eljax import checks
 from eljax.arms import law as device
 from eljax.arms.base import Arm, frozen_array
-from eljax.random import arm_keys, seed_key
+from eljax.random import KeyData, arm_keys, seed_key
 
 
 class Bandit:
@@ -82,8 +82,8 @@ class Bandit:
         dtype = device.float_dtype(dtype)
         with device.precision(dtype):
             run_key = jax.random.fold_in(seed_key(seed), np.uint32(run))
-            key_data = arm_keys(run_key, self.num_arms)[arm]
-            x = device.in_tiles(device.pull_tile, self.law(dtype), arm, [pulls.ravel()], key_data)
+            key = KeyData(*(x[arm] for x in arm_keys(run_key, self.num_arms)))
+            x = device.in_tiles(device.pull_tile, self.law(dtype), arm, [pulls.ravel()], key)
         return x.reshape(pulls.shape)
 
     def __repr__(self) -> str:

@@ -11,7 +11,8 @@ from jax.scipy.special import ndtri
 
 from eljax import checks
 from eljax.arms.base import Arm, make, positive
-from eljax.arms.law import pick, register, register_closed_form
+from eljax.arms.law import register, register_closed_form
+from eljax.numerics import read
 
 
 def _gaussian(p: jax.Array, upper: jax.Array, mean: jax.Array, sigma: jax.Array) -> jax.Array:
@@ -34,7 +35,7 @@ def _exponential(p: jax.Array, upper: jax.Array, mean: jax.Array) -> jax.Array:
 
 
 def _pareto(leaves: tuple[jax.Array, ...], slot: jax.Array, p: jax.Array, upper: jax.Array) -> jax.Array:
-    scale, exponent = (pick(leaf, slot) for leaf in leaves)
+    scale, exponent = (read(leaf, slot) for leaf in leaves)
     return scale * jnp.exp(_log_survival(p, upper) * exponent)
 
 

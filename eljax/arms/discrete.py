@@ -17,11 +17,12 @@ from numpy.typing import ArrayLike
 
 from eljax import checks
 from eljax.arms.base import Arm, make
-from eljax.arms.law import pick, register, register_closed_form
+from eljax.arms.law import register, register_closed_form
+from eljax.numerics import read
 
 
 def _bernoulli(leaves: tuple[jax.Array, ...], slot: jax.Array, p: jax.Array, upper: jax.Array) -> jax.Array:
-    success, failure = (pick(leaf, slot) for leaf in leaves)
+    success, failure = (read(leaf, slot) for leaf in leaves)
     return jnp.where(upper, p < success, p > failure).astype(p.dtype)
 
 
@@ -65,10 +66,10 @@ def _stack_discrete(arms: list[Arm]) -> tuple[np.ndarray, ...]:
 
 def _empirical(leaves: tuple[jax.Array, ...], slot: jax.Array, p: jax.Array, upper: jax.Array) -> jax.Array:
     samples, start, last, size = leaves  # [N] of all arms, each arm's sorted; [K_f] int32, int32, float
-    last_position = pick(last, slot)
-    from_end = jnp.minimum((p * pick(size, slot)).astype(jnp.int32), last_position // 2)
+    last_position = read(last, slot)
+    from_end = jnp.minimum((p * read(size, slot)).astype(jnp.int32), last_position // 2)
     position = jnp.where(upper, last_position - from_end, from_end)
-    return _take(samples, pick(start, slot) + position)
+    return _take(samples, read(start, slot) + position)
 
 
 def _stack_empirical(arms: list[Arm]) -> tuple[np.ndarray, ...]:

@@ -24,10 +24,9 @@ import numpy as np
 
 from eljax import checks
 from eljax.numerics import read
-from eljax.random import tail_uniform
+from eljax.random import KeyData, tail_uniform
 
 TILE = 1024  # lanes per compiled call: float32 log and exp differ in last bits between batch shapes
-SELECTED = 8  # parameters of at most so many arms are read by selection
 SMALLEST_TAIL = 2.0**-64  # the smallest p that tail_uniform makes
 
 
@@ -54,7 +53,7 @@ def register_closed_form(name: str, quantile: Callable, parameters: Sequence[str
         return tuple(np.array([arm.parameters[key] for arm in arms]) for key in parameters)
 
     def of_arm(leaves: tuple[jax.Array, ...], slot: jax.Array, p: jax.Array, upper: jax.Array) -> jax.Array:
-        return quantile(p, upper, *(pick(leaf, slot) for leaf in leaves))
+        return quantile(p, upper, *(read(leaf, slot) for leaf in leaves))
 
     register(name, stack=stack, quantile=of_arm, open_support=open_support)
 
@@ -84,16 +83,6 @@ class Law:
         return np.dtype(self.low.dtype)
 
 
-def pick(leaf: jax.Array, index: jax.Array) -> jax.Array:
-    """`leaf[index]` along the first axis: by selection while that is short, else by a gather.
-
-    A law is shared by all lanes, so a gather from it is cheap: 1 ns on a CPU, where a selection over 34 arms costs 40.
-    """
-    if leaf.shape[0] <= SELECTED:
-        return read(leaf, index)
-    return jnp.asarray(leaf).at[index].get(mode="promise_in_bounds")
-
-
 def build(arms: Sequence[Any], dtype: Any) -> Law:
     """The law of these arms with its numbers in `dtype`; ValueError if an arm cannot be represented in it."""
     dtype = float_dtype(dtype)
@@ -118,13 +107,13 @@ def reward(law: Law, arm: jax.Array, p: jax.Array, upper: jax.Array) -> jax.Arra
     if len(families) == 1:
         x = families[0].quantile(law.leaves[0], arm, p, upper)
     else:
-        kind, slot = pick(law.kind, arm), pick(law.slot, arm)
+        kind, slot = read(law.kind, arm), read(law.slot, arm)
         x = jnp.zeros_like(p)
         for k, (family, leaves) in enumerate(zip(families, law.leaves, strict=True)):
             mine = kind == k
             x = jnp.where(mine, family.quantile(leaves, jnp.where(mine, slot, 0), p, upper), x)
     if any(family.open_support for family in families):
-        x = jnp.clip(x, pick(law.low, arm), pick(law.high, arm))
+        x = jnp.clip(x, read(law.low, arm), read(law.high, arm))
     return x
 
 
@@ -162,9 +151,9 @@ def reward_tile(law: Law, arms: jax.Array, p: jax.Array, upper: jax.Array) -> ja
 
 
 @jax.jit
-def pull_tile(law: Law, arms: jax.Array, pulls: jax.Array, arm_key_data: jax.Array) -> jax.Array:
-    """Rewards of given pull numbers [TILE], all of the arm whose key data this is."""
-    p, upper = jax.vmap(lambda s: tail_uniform(arm_key_data, s, np.dtype(law.low.dtype)))(pulls)
+def pull_tile(law: Law, arms: jax.Array, pulls: jax.Array, arm_key: KeyData) -> jax.Array:
+    """Rewards of given pull numbers [TILE], all of the arm whose key this is."""
+    p, upper = jax.vmap(lambda s: tail_uniform(arm_key, s, np.dtype(law.low.dtype)))(pulls)
     return jax.vmap(reward, (None, 0, 0, 0))(law, arms, p, upper)
 
 

@@ -25,7 +25,8 @@ from scipy import special
 from eljax import checks
 from eljax.arms import tables
 from eljax.arms.base import Arm, make, positive
-from eljax.arms.law import pick, register
+from eljax.arms.law import register
+from eljax.numerics import read
 
 SHAPES = (1e-3, 1e6)  # of beta and gamma
 LARGEST_CENTRE = 40.0
@@ -35,18 +36,18 @@ NEWTON_STEPS = 3
 def _beta(leaves: tuple[jax.Array, ...], slot: jax.Array, p: jax.Array, upper: jax.Array) -> jax.Array:
     scale, odds, table = leaves  # odds = (1 - median) / median
     g = _both_tails(table, slot, p, upper)
-    return pick(scale, slot) / (1 + pick(odds, slot) * jnp.exp(-g))
+    return read(scale, slot) / (1 + read(odds, slot) * jnp.exp(-g))
 
 
 def _gamma(leaves: tuple[jax.Array, ...], slot: jax.Array, p: jax.Array, upper: jax.Array) -> jax.Array:
     median, table = leaves
-    return pick(median, slot) * jnp.exp(_both_tails(table, slot, p, upper))
+    return read(median, slot) * jnp.exp(_both_tails(table, slot, p, upper))
 
 
 def _student_t(leaves: tuple[jax.Array, ...], slot: jax.Array, p: jax.Array, upper: jax.Array) -> jax.Array:
     mean, scale, table = leaves
     t = tables.evaluate(table, slot * tables.CELLS, p)  # <= 0
-    return pick(mean, slot) + pick(scale, slot) * jnp.where(upper, -t, t)
+    return read(mean, slot) + read(scale, slot) * jnp.where(upper, -t, t)
 
 
 def _both_tails(table: jax.Array, slot: jax.Array, p: jax.Array, upper: jax.Array) -> jax.Array:

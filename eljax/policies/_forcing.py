@@ -27,12 +27,12 @@ def decide(
     left open, does it rest on the values of the indices, and their errors are reported.
     """
     g = clamped(schedule, t.astype(index.dtype), count.shape[0])
-    least = jnp.argmin(count).astype(jnp.int32)
-    forced = count.min() < g
+    least = numerics.argmax(-count)
+    forced = numerics.read(count, least) < g
     arm, sure = numerics.argmax_tied(index, magnitude, error)
     beyond_ties = jnp.maximum(error - numerics.tie_tolerance(magnitude), 0)
     relative = jnp.where(beyond_ties > 0, beyond_ties / (index - mean), 0)
-    accurate = (relative <= numerics.index_tolerance(index.dtype)).all()
+    accurate = numerics.all_of(relative <= numerics.index_tolerance(index.dtype))
     by_value = jnp.asarray(solved) | ~sure
     return Decision(
         jnp.where(forced, least, arm),

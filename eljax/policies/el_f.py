@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
-from eljax import checks, exact_el, streaming_el
+from eljax import checks, exact_el, numerics, streaming_el
 from eljax.policies import _forcing
 from eljax.schedules import Schedule, as_radius, as_schedule, check_radius, check_schedule
 from eljax.types import Decision, Option, Policy
@@ -158,7 +158,7 @@ def _radius_now(radius: Schedule, t: jax.Array, state: ELFState) -> jax.Array:
 
 def _push(state: ELFState, arm: jax.Array, reward: jax.Array) -> tuple[ELFState, streaming_el.Stream]:
     """The state with the reward in its history, if it keeps one, and the arm's summary with it (not yet written)."""
-    stream = streaming_el.push(jax.tree.map(lambda x: x[arm], state.streams), reward)
+    stream = streaming_el.push(jax.tree.map(lambda x: numerics.read(x, arm), state.streams), reward)
     if state.history is not None:
         state = state._replace(history=exact_el.push(state.history, arm, stream.count - 1, reward))
     return state, stream
@@ -167,10 +167,10 @@ def _push(state: ELFState, arm: jax.Array, reward: jax.Array) -> tuple[ELFState,
 def _with_index(state: ELFState, arm: jax.Array, index: jax.Array, error: jax.Array, stream: Any) -> ELFState:
     return state._replace(
         streams=_written(state.streams, arm, stream),
-        index=state.index.at[arm].set(index),
-        error=state.error.at[arm].set(error),
+        index=numerics.write(state.index, arm, index),
+        error=numerics.write(state.error, arm, error),
     )
 
 
 def _written(streams: streaming_el.Stream, arm: jax.Array, stream: streaming_el.Stream) -> streaming_el.Stream:
-    return jax.tree.map(lambda x, new: x.at[arm].set(new), streams, stream)
+    return jax.tree.map(lambda x, new: numerics.write(x, arm, new), streams, stream)

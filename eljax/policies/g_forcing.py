@@ -65,8 +65,7 @@ def _select(key: jax.Array, t: jax.Array, state: MeanState, *, schedule: Schedul
 
 
 def _update(state: MeanState, arm: jax.Array, reward: jax.Array) -> MeanState:
-    chosen = jnp.arange(state.count.shape[0], dtype=jnp.int32) == arm
-    centre = jnp.where(chosen & (state.count == 0), reward, state.centre)
-    total = numerics.add(state.total, jnp.where(chosen, reward - centre, jnp.zeros_like(centre)))
-    magnitude = jnp.where(chosen, jnp.maximum(state.magnitude, jnp.abs(reward)), state.magnitude)
-    return MeanState(state.count + chosen, magnitude, centre, total)
+    count, magnitude, centre, total = jax.tree.map(lambda x: numerics.read(x, arm), state)
+    centre = jnp.where(count == 0, reward, centre)
+    new = MeanState(count + 1, jnp.maximum(magnitude, jnp.abs(reward)), centre, numerics.add(total, reward - centre))
+    return jax.tree.map(lambda x, y: numerics.write(x, arm, y), state, new)
