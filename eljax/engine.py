@@ -128,7 +128,8 @@ def _play(law: Any, policy: Policy, keys: _Keys, t: jax.Array, carry: tuple[Any,
     state, tally = _together(carry)
     keys = _together(keys)
     decision, state = policy.select(jax.random.fold_in(keys.policy, t), t, state)
-    arm, state, tally = jax.lax.optimization_barrier((decision.arm, state, tally))
+    decision, state, tally = jax.lax.optimization_barrier((decision, state, tally))
+    arm = decision.arm
     arm_key = jax.tree.map(lambda x: numerics.read(x, arm), keys.rewards)
     p, upper = random.tail_uniform(arm_key, numerics.read(tally.pulls, arm), law.dtype)
     reward = jax.lax.optimization_barrier(arms.reward(law, arm, p, upper))
