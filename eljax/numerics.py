@@ -14,9 +14,14 @@ SELECTED = 16  # at most so many entries are read and written by selection
 
 
 def read(values: jax.Array, arm: jax.Array) -> jax.Array:
-    """`values[arm]` along the first axis, by selection while that is short: a batched gather is a loop over scalars."""
+    """`values[arm]` of [K, ...], by selection while K is small: a batched gather is a loop over scalars.
+
+    `arm` is [] or has trailing axes of `values`, each position with its own arm.
+    """
     if values.shape[0] > SELECTED:
-        return jnp.asarray(values).at[arm].get(mode="promise_in_bounds")
+        if jnp.ndim(arm) == 0:
+            return jnp.asarray(values).at[arm].get(mode="promise_in_bounds")
+        return jnp.take_along_axis(values, jnp.broadcast_to(arm, (1, *values.shape[1:])), 0)[0]
     chosen = jnp.asarray(values[0])
     for k in range(1, values.shape[0]):
         chosen = jnp.where(arm == k, values[k], chosen)
@@ -24,17 +29,22 @@ def read(values: jax.Array, arm: jax.Array) -> jax.Array:
 
 
 def write(values: jax.Array, arm: jax.Array, new: jax.Array) -> jax.Array:
-    """[K] `values` with `new` [] at `arm`, by selection while K is small: a batched scatter is a loop over scalars.
+    """[K, ...] `values` with `new` at `arm`, of the shapes of `read`.
 
     A sum of two selections, exact because one term is 0: a plain where(chosen, new, values), stored where `values`
     was, compiles on CPUs to one conditional store after another, seven times slower.
     """
     if values.shape[0] > SELECTED:
-        return values.at[arm].set(new, mode="promise_in_bounds")
+        if jnp.ndim(arm) == 0:
+            return values.at[arm].set(new, mode="promise_in_bounds")
+        return jnp.put_along_axis(values, jnp.broadcast_to(arm, (1, *values.shape[1:])), new[None], 0, inplace=False)
     zero = jnp.zeros_like(new)
-    return jnp.stack(
-        [jnp.where(arm == k, new, zero) + jnp.where(arm == k, zero, values[k]) for k in range(values.shape[0])]
-    )
+    if values.ndim == 1:  # in a batch then K vectors, not an array with a short last axis
+        return jnp.stack(
+            [jnp.where(arm == k, new, zero) + jnp.where(arm == k, zero, values[k]) for k in range(values.shape[0])]
+        )
+    chosen = jnp.arange(values.shape[0], dtype=jnp.int32).reshape(-1, *[1] * (values.ndim - 1)) == arm
+    return jnp.where(chosen, new, zero) + jnp.where(chosen, zero, values)
 
 
 def tie_tolerance(magnitude: jax.Array) -> jax.Array:

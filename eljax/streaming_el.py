@@ -19,7 +19,8 @@ coefficients' absolute values sum to at most 1: stable.
 
 import functools
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,50 +32,68 @@ NEAR = 4  # J: extremes kept on each side
 POWERS = 16  # P: power sums of the bulk, even
 SLACK = 1.2  # the bulk's interval is made this much wider than needed, so that it seldom has to grow
 EVALUATIONS = 16  # at most; the last pole is a start from which two are the rule
+BINOMIALS = np.array([[math.comb(k, j) for j in range(POWERS + 1)] for k in range(POWERS + 1)], np.float32)  # exact
 LARGEST_LOG = {np.dtype(np.float32): 40.0, np.dtype(np.float64): 300.0}  # the square of e^this is a normal number
 
 
 class Stream(NamedTuple):
-    """What is kept of one arm's rewards: scalars only, which a batch turns into vectors over the lanes."""
+    """What is kept of one arm's rewards; of K arms, with K as a first axis of every field."""
 
-    count: jax.Array  # int32: n
-    magnitude: jax.Array  # largest |reward|
-    low: jax.Array  # smallest reward
-    first: jax.Array  # first reward, the fixed centre of the sum below
-    total: numerics.RunningSum  # Σ (reward − first), compensated
-    top: tuple[jax.Array, ...]  # J largest distinct values, descending; −inf where there are fewer
-    top_count: tuple[jax.Array, ...]  # their multiplicities
-    bottom: tuple[jax.Array, ...]  # J smallest distinct values not in `top`, ascending; +inf where there are fewer
-    bottom_count: tuple[jax.Array, ...]
-    centre: jax.Array  # c of the bulk
-    half: jax.Array  # s of the bulk
-    bulk_count: jax.Array  # rewards in the bulk
-    power_sums: tuple[numerics.RunningSum, ...]  # W_1..W_P, compensated
-    shaken: jax.Array  # rewards in the bulk at each of its growths, added up: what rounding they met
-    bend: jax.Array  # v of the last root over its normal approximation, the next start
+    count: jax.Array  # [] int32: n
+    magnitude: jax.Array  # []: largest |reward|
+    low: jax.Array  # []: smallest reward
+    first: jax.Array  # []: first reward, the fixed centre of the sum below
+    total: numerics.RunningSum  # of []: Σ (reward − first), compensated
+    top: jax.Array  # [J]: largest distinct values, descending; −inf where there are fewer
+    top_count: jax.Array  # [J]: their multiplicities
+    bottom: jax.Array  # [J]: smallest distinct values not in `top`, ascending; +inf where there are fewer
+    bottom_count: jax.Array  # [J]
+    centre: jax.Array  # []: c of the bulk
+    half: jax.Array  # []: s of the bulk
+    bulk_count: jax.Array  # []: rewards in the bulk
+    power_sums: numerics.RunningSum  # of [P]: W_1..W_P, compensated
+    shaken: jax.Array  # []: rewards in the bulk at each of its growths, added up: what rounding they met
+    bend: jax.Array  # []: v of the last root over its normal approximation, the next start
 
 
-def init(dtype: jnp.dtype) -> Stream:
-    """An arm without rewards."""
-    zero, inf = jnp.zeros((), dtype), jnp.full((), jnp.inf, dtype)
-    none = numerics.RunningSum(zero, zero)
+def init(num_arms: int, dtype: jnp.dtype) -> Stream:
+    """Arms without rewards."""
+    zero, some = jnp.zeros(num_arms, dtype), jnp.zeros((num_arms, NEAR), dtype)
+    sums = jnp.zeros((num_arms, POWERS), dtype)
     return Stream(
-        count=jnp.zeros((), jnp.int32),
+        count=jnp.zeros(num_arms, jnp.int32),
         magnitude=zero,
-        low=inf,
+        low=zero + jnp.inf,
         first=zero,
-        total=none,
-        top=(-inf,) * NEAR,
-        top_count=(zero,) * NEAR,
-        bottom=(inf,) * NEAR,
-        bottom_count=(zero,) * NEAR,
+        total=numerics.RunningSum(zero, zero),
+        top=some - jnp.inf,
+        top_count=some,
+        bottom=some + jnp.inf,
+        bottom_count=some,
         centre=zero,
         half=zero,
         bulk_count=zero,
-        power_sums=(none,) * POWERS,
+        power_sums=numerics.RunningSum(sums, sums),
         shaken=zero,
         bend=zero + 1,
     )
+
+
+def _lanes_last(function: Callable) -> Callable:
+    """The function with a batching rule that puts the lanes behind all other axes, and calls it as it is.
+
+    What is written for trailing axes of any number then runs on vectors over the lanes. vmap itself puts the lanes
+    first, and loops over a short last axis do not compile to vector instructions: 8 times slower.
+    """
+    batched_function = jax.custom_batching.custom_vmap(function)
+
+    @batched_function.def_vmap
+    def rule(lanes: int, batched: list, *arguments: Any) -> tuple[Any, Any]:
+        spread = lambda x, b: jnp.moveaxis(x if b else jnp.broadcast_to(x, (lanes, *x.shape)), 0, -1)  # noqa: E731
+        out = function(*jax.tree.map(spread, arguments, tuple(batched)))
+        return jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), out), jax.tree.map(lambda _: True, out)
+
+    return batched_function
 
 
 def mean(stream: Stream) -> jax.Array:
@@ -82,48 +101,69 @@ def mean(stream: Stream) -> jax.Array:
     return stream.first + (stream.total.high + stream.total.low) / jnp.maximum(stream.count, 1)
 
 
-def push(stream: Stream, x: jax.Array) -> Stream:
-    """One more reward. What it displaces from the near field moves on: top → bottom → bulk."""
-    stream = jax.lax.optimization_barrier(stream)  # computed once, not again in each of its many uses
-    first = jnp.where(stream.count == 0, x, stream.first)
-    top, top_count, value, times = _insert(stream.top, stream.top_count, x, jnp.ones_like(x), 1)
-    bottom, bottom_count, value, times = _insert(stream.bottom, stream.bottom_count, value, times, -1)
+@_lanes_last
+def push(streams: Stream, arm: jax.Array, x: jax.Array) -> Stream:
+    """One more reward of `arm`. What it displaces from the near field moves on: top → bottom → bulk."""
+    old = jax.lax.optimization_barrier(_of_arm(streams, arm))  # computed once, not again in each of its many uses
+    first = jnp.where(old.count == 0, x, old.first)
+    top, top_count, value, times = _insert(old.top, old.top_count, x, jnp.ones_like(x), 1)
+    bottom, bottom_count, value, times = _insert(old.bottom, old.bottom_count, value, times, -1)
 
     # The bulk lies between the two lists, now and later, so an interval around them contains the earlier ones.
     moves = times > 0
-    grow = moves & ((jnp.abs(value - stream.centre) > stream.half) | (stream.bulk_count == 0))
-    centre = jnp.where(grow, bottom[-1] + (top[-1] - bottom[-1]) / 2, stream.centre)
-    half = jnp.where(grow, SLACK * (top[-1] - bottom[-1]) / 2, stream.half)
+    grow = moves & ((jnp.abs(value - old.centre) > old.half) | (old.bulk_count == 0))
+    centre = jnp.where(grow, bottom[-1] + (top[-1] - bottom[-1]) / 2, old.centre)
+    half = jnp.where(grow, SLACK * (top[-1] - bottom[-1]) / 2, old.half)
     unit = jnp.where(half > 0, half, 1)
-    shift = jnp.where(grow & (stream.bulk_count > 0), (stream.centre - centre) / unit, 0)
-    sums = _grown(grow, stream.power_sums, stream.bulk_count, stream.half / unit, shift)
-    powers = _powers(jax.lax.optimization_barrier(jnp.where(moves, (value - centre) / unit, 0)))
-    pushed = Stream(
-        count=stream.count + 1,
-        magnitude=jnp.maximum(stream.magnitude, jnp.abs(x)),
-        low=jnp.minimum(stream.low, x),
+    shift = jnp.where(grow & (old.bulk_count > 0), (old.centre - centre) / unit, 0)
+    sums = _grown(grow, old.power_sums, old.bulk_count, old.half / unit, shift)
+    powers = _powers(jnp.where(moves, (value - centre) / unit, 0))
+    new = Stream(
+        count=old.count + 1,
+        magnitude=jnp.maximum(old.magnitude, jnp.abs(x)),
+        low=jnp.minimum(old.low, x),
         first=first,
-        total=numerics.add(stream.total, x - first),
+        total=numerics.add(old.total, x - first),
         top=top,
         top_count=top_count,
         bottom=bottom,
         bottom_count=bottom_count,
         centre=centre,
         half=half,
-        bulk_count=stream.bulk_count + times,
-        power_sums=tuple(numerics.add(w, times * u) for w, u in zip(sums, powers, strict=True)),
-        shaken=stream.shaken + jnp.where(grow, stream.bulk_count, 0),
-        bend=stream.bend,
+        bulk_count=old.bulk_count + times,
+        power_sums=numerics.add(sums, times * powers),
+        shaken=old.shaken + jnp.where(grow, old.bulk_count, 0),
+        bend=old.bend,
     )
-    return jax.lax.optimization_barrier(pushed)
+    new = jax.lax.optimization_barrier(new)
+    return jax.tree.map(lambda whole, part: numerics.write(whole, arm, part), streams, new)
 
 
-def _arm_index(stream: Stream, radius: jax.Array) -> tuple[jax.Array, jax.Array, Stream]:
-    """(index, error, stream): upper EL index, a bound on its absolute error, and the stream with the new pole.
+@_lanes_last
+def arm_index(streams: Stream, arm: jax.Array, radius: jax.Array) -> tuple[jax.Array, jax.Array, Stream]:
+    """(index, error, streams): upper EL index of `arm`, a bound on its absolute error, and the streams with its pole.
 
     The index is +inf for an arm without rewards, and exact for constant rewards and for radius 0 (the mean); the error
     is +inf where the expansion does not converge. Rounding of the result itself (eps · magnitude) is not included.
     """
+    index, error, bend = _solve(_of_arm(streams, arm), radius)
+    return index, error, streams._replace(bend=numerics.write(streams.bend, arm, bend))
+
+
+@_lanes_last
+def all_indices(streams: Stream, radius: jax.Array) -> tuple[jax.Array, jax.Array, Stream]:
+    """([K], [K], streams): `arm_index` of every arm."""
+    axes = 1 + radius.ndim  # K and the lanes behind what is one arm's
+    index, error, bend = _solve(jax.tree.map(lambda x: jnp.moveaxis(x, 0, x.ndim - axes), streams), radius)
+    return index, error, streams._replace(bend=bend)
+
+
+def _of_arm(streams: Stream, arm: jax.Array) -> Stream:
+    return jax.tree.map(lambda x: numerics.read(x, arm), streams)
+
+
+def _solve(stream: Stream, radius: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(index, error, bend) of one arm."""
     dtype = stream.low.dtype
     eps, largest = jnp.finfo(dtype).eps, LARGEST_LOG[np.dtype(dtype)]
     n = jnp.maximum(stream.count, 1).astype(dtype)
@@ -132,7 +172,7 @@ def _arm_index(stream: Stream, radius: jax.Array) -> tuple[jax.Array, jax.Array,
     has_bulk = stream.bulk_count > 0
     c = jnp.where(has_bulk, stream.centre, average)
     span = jnp.where(constant, 1, high - c)
-    bulk = [w.high + w.low for w in stream.power_sums]
+    bulk = stream.power_sums.high + stream.power_sums.low
     near, bulk = jax.lax.optimization_barrier((_near_field(stream, c), bulk))
     level = jnp.clip(radius / n, eps**3, largest)  # C/n
     goal, _ = _arccosh_exp(level)
@@ -171,19 +211,7 @@ def _arm_index(stream: Stream, radius: jax.Array) -> tuple[jax.Array, jax.Array,
     index = jnp.where(stream.count > 0, index, jnp.inf)
     bend = end.next_v / normal
     bend = jnp.where((bend > 0.25) & (bend < 4) & ~constant, bend, 1)
-    return index, jnp.where(constant | is_mean, 0, error), stream._replace(bend=bend)
-
-
-@jax.custom_batching.custom_vmap
-def arm_index(stream: Stream, radius: jax.Array) -> tuple[jax.Array, jax.Array, Stream]:
-    return _arm_index(stream, radius)
-
-
-@arm_index.def_vmap
-def _arm_index_batch(lanes: int, batched: list, *arguments) -> tuple:
-    spread = lambda x, b: x if b else jnp.broadcast_to(x, (lanes, *x.shape))  # noqa: E731
-    out = _arm_index(*jax.tree.map(spread, arguments, tuple(batched)))
-    return out, jax.tree.map(lambda _: True, out)
+    return index, jnp.where(constant | is_mean, 0, error), bend
 
 
 class _Near(NamedTuple):
@@ -218,14 +246,14 @@ def _total(terms: jax.Array) -> jax.Array:
 
 
 def _near_field(stream: Stream, c: jax.Array) -> _Near:
-    values, times = jnp.stack(stream.top + stream.bottom), jnp.stack(stream.top_count + stream.bottom_count)
-    values = jnp.where(times > 0, values, c)
+    times = jnp.concatenate([stream.top_count, stream.bottom_count])
+    values = jnp.where(times > 0, jnp.concatenate([stream.top, stream.bottom]), c)
     return _Near(values - c, jnp.where(times > 0, stream.top[0], c) - values, times)
 
 
 def _evaluate(
     near: _Near,
-    bulk: list[jax.Array],
+    bulk: jax.Array,
     half: jax.Array,
     n: jax.Array,
     offset: jax.Array,
@@ -275,63 +303,64 @@ def _error(
     return jnp.where((has_bulk & ~(z < 1)) | jnp.isnan(error) | overflow, jnp.inf, error)
 
 
-def _insert(values: tuple, counts: tuple, x: jax.Array, times: jax.Array, sign: int) -> tuple:
-    """Put `times` copies of x into a list of distinct values, descending (sign 1) or ascending (−1).
+def _insert(values: jax.Array, counts: jax.Array, x: jax.Array, times: jax.Array, sign: int) -> tuple:
+    """Put `times` copies of x into a list [J] of distinct values, descending (sign 1) or ascending (−1).
 
     Returns the list, its multiplicities, and the (value, times) left over: x itself if it belongs beyond the end, the
     last entry if x displaced it, times 0 if nothing is left.
     """
-    stays = [sign * value > sign * x for value in values]
-    equal = [value == x for value in values]
-    unchanged = functools.reduce(jnp.logical_or, equal) | (times == 0)
-    new_values, new_counts = [], []
-    for j, (value, count) in enumerate(zip(values, counts, strict=True)):
-        keep = unchanged | stays[j]
-        before, before_count = (x, times) if j == 0 else (values[j - 1], counts[j - 1])
-        lands = True if j == 0 else stays[j - 1]  # x comes right here
-        new_values.append(jnp.where(keep, value, jnp.where(lands, x, before)))
-        new_counts.append(jnp.where(keep, count + jnp.where(equal[j], times, 0), jnp.where(lands, times, before_count)))
+    stays, equal = sign * values > sign * x, values == x
+    unchanged = functools.reduce(jnp.logical_or, [equal[j] for j in range(NEAR)]) | (times == 0)
+    before, before_count = (jnp.concatenate([y[None], z[:-1]]) for y, z in ((x, values), (times, counts)))
+    lands = jnp.concatenate([jnp.ones_like(stays[:1]), stays[:-1]])  # x comes right here, if not further down
+    keep = unchanged | stays
     left = jnp.where(stays[-1], x, values[-1])
     left_times = jnp.where(unchanged, 0, jnp.where(stays[-1], times, counts[-1]))
-    return tuple(new_values), tuple(new_counts), left, left_times
-
-
-def _grown_one(grow: jax.Array, sums: tuple, count: jax.Array, scale: jax.Array, shift: jax.Array) -> tuple:
-    """The power sums, shifted where the bulk's interval grows."""
-    shifted = _shifted([w.high + w.low for w in sums], count, scale, shift)
-    return tuple(
-        numerics.RunningSum(jnp.where(grow, new, w.high), jnp.where(grow, 0, w.low))
-        for new, w in zip(shifted, sums, strict=True)
+    return (
+        jnp.where(keep, values, jnp.where(lands, x, before)),
+        jnp.where(keep, counts + jnp.where(equal, times, 0), jnp.where(lands, times, before_count)),
+        left,
+        left_times,
     )
 
 
-_grown = jax.custom_batching.custom_vmap(_grown_one)
+def _grown(
+    grow: jax.Array, sums: numerics.RunningSum, count: jax.Array, scale: jax.Array, shift: jax.Array
+) -> numerics.RunningSum:
+    """The power sums, shifted where the bulk's interval grows: few lanes in any round, so one after another."""
+    shape = sums.high.shape
+    per_lane = tuple(x.reshape(-1) for x in (count, scale, shift))
+
+    def shift_one(state: tuple) -> tuple:
+        pending, sums = state
+        lane = jnp.argmax(pending)
+        old = jax.lax.dynamic_index_in_dim(sums.high + sums.low, lane, 1)
+        new = _shifted(old, *(jax.lax.dynamic_index_in_dim(x, lane) for x in per_lane))
+        put = functools.partial(jax.lax.dynamic_update_index_in_dim, index=lane, axis=1)
+        return pending.at[lane].set(False), numerics.RunningSum(put(sums.high, new), put(sums.low, jnp.zeros_like(new)))
+
+    flat = jax.tree.map(lambda x: x.reshape(POWERS, -1), sums)
+    _, flat = jax.lax.while_loop(lambda state: state[0].any(), shift_one, (grow.reshape(-1), flat))
+    return jax.tree.map(lambda x: x.reshape(shape), flat)
 
 
-@_grown.def_vmap
-def _grown_batch(lanes: int, batched: list, *arguments) -> tuple[tuple, tuple]:
-    """Growth is rare: the work is done only in the rounds in which some lane needs it."""
-    spread = lambda x, b: x if b else jnp.broadcast_to(x, (lanes, *x.shape))  # noqa: E731
-    grow, sums, *rest = jax.tree.map(spread, tuple(arguments), tuple(batched))
-    out = jax.lax.cond(grow.any(), lambda: _grown_one(grow, sums, *rest), lambda: sums)
-    return out, jax.tree.map(lambda _: True, out)
+def _shifted(sums: jax.Array, count: jax.Array, scale: jax.Array, shift: jax.Array) -> jax.Array:
+    """Σ (scale·u + shift)^k = Σ_j binom(k, j) shift^(k−j) scale^j Σ u^j, for k = 1..P (first axis), from Σ u^0, ..., Σ u^P."""
+    one = jnp.ones_like(shift)[None]
+    terms = jnp.concatenate([count[None], sums]) * jnp.concatenate([one, _powers(scale)])
+    shifts = jnp.concatenate([one, _powers(shift)])
+    return jnp.stack([jnp.sum(BINOMIALS[k, : k + 1, None] * terms[: k + 1] * shifts[k::-1], 0) for k in range(1, POWERS + 1)])
 
 
-def _shifted(sums: list[jax.Array], count: jax.Array, scale: jax.Array, shift: jax.Array) -> list[jax.Array]:
-    """Σ (scale·u + shift)^k for k = 1..P from Σ u^k, k = 0..P: k! Σ_j (scale^j Σ u^j / j!) (shift^(k−j) / (k−j)!)."""
-    terms, powers = [count], [jnp.ones_like(shift)]
-    for k, (scaled, shifted) in enumerate(zip(_powers(scale), _powers(shift), strict=True), 1):
-        terms.append(sums[k - 1] * scaled / float(math.factorial(k)))
-        powers.append(shifted / float(math.factorial(k)))
-    return [float(math.factorial(k)) * sum(terms[j] * powers[k - j] for j in range(k + 1)) for k in range(1, POWERS + 1)]
-
-
-def _powers(u: jax.Array) -> list[jax.Array]:
-    """u, u², ..., u^P, each from two lower ones."""
-    powers = [u]
-    for k in range(2, POWERS + 1):
-        powers.append(powers[k // 2 - 1] * powers[k - k // 2 - 1])
-    return powers
+def _powers(u: jax.Array) -> jax.Array:
+    """[P]: u, u², ..., u^16, as the products of two lists of four."""
+    u = jax.lax.optimization_barrier(u)
+    u2 = u * u
+    u3, u4 = u2 * u, u2 * u2
+    u8 = u4 * u4
+    low, high = jnp.stack([u, u2, u3, u4]), jnp.stack([jnp.ones_like(u), u4, u8, u8 * u4])
+    low, high = jax.lax.optimization_barrier((low, high))
+    return (high[:, None] * low).reshape(POWERS, *u.shape)
 
 
 def _minus_log_minus(y: jax.Array, rest: jax.Array) -> jax.Array:

@@ -91,8 +91,7 @@ def _init_keeping(num_arms: int, horizon: int, dtype: jnp.dtype) -> ELFState:
 
 
 def _init_moving(num_arms: int, horizon: int, dtype: jnp.dtype) -> ELFState:
-    one = streaming_el.init(dtype)
-    return ELFState(jax.tree.map(lambda x: jnp.broadcast_to(x, (num_arms, *x.shape)), one), None, None, None)
+    return ELFState(streaming_el.init(num_arms, dtype), None, None, None)
 
 
 def _init_moving_keeping(num_arms: int, horizon: int, dtype: jnp.dtype) -> ELFState:
@@ -100,20 +99,23 @@ def _init_moving_keeping(num_arms: int, horizon: int, dtype: jnp.dtype) -> ELFSt
 
 
 def _update(state: ELFState, arm: jax.Array, reward: jax.Array, *, radius: jax.Array) -> ELFState:
-    state, stream = _push(state, arm, reward)
-    index, error, stream = streaming_el.arm_index(stream, radius)
-    return _with_index(state, arm, index, error, stream)
+    state = _update_moving(state, arm, reward)
+    index, error, streams = streaming_el.arm_index(state.streams, arm, radius)
+    return _with_index(state._replace(streams=streams), arm, index, error)
 
 
 def _update_exact(state: ELFState, arm: jax.Array, reward: jax.Array, *, radius: jax.Array) -> ELFState:
-    state, stream = _push(state, arm, reward)
-    index, error = exact_el.arm_index(state.history[arm], stream.count, streaming_el.mean(stream), radius)
-    return _with_index(state, arm, index, error, stream)
+    state = _update_moving(state, arm, reward)
+    count, mean = (numerics.read(x, arm) for x in (state.streams.count, streaming_el.mean(state.streams)))
+    return _with_index(state, arm, *exact_el.arm_index(state.history[arm], count, mean, radius))
 
 
 def _update_moving(state: ELFState, arm: jax.Array, reward: jax.Array) -> ELFState:
-    state, stream = _push(state, arm, reward)
-    return state._replace(streams=_written(state.streams, arm, stream))
+    """The reward joins its arm's summary, and the history where that is kept."""
+    if state.history is not None:
+        pull = numerics.read(state.streams.count, arm)
+        state = state._replace(history=exact_el.push(state.history, arm, pull, reward))
+    return state._replace(streams=streaming_el.push(state.streams, arm, reward))
 
 
 def _select(
@@ -127,7 +129,7 @@ def _select_moving(
     key: jax.Array, t: jax.Array, state: ELFState, *, schedule: Schedule, radius: Schedule
 ) -> tuple[Decision, ELFState]:
     now = _radius_now(radius, t, state)
-    index, error, streams = jax.vmap(streaming_el.arm_index, (0, None))(state.streams, now)
+    index, error, streams = streaming_el.all_indices(state.streams, now)
     decision, _, _ = _decide(schedule, t, state, index, error, now)
     return decision, state._replace(streams=streams)
 
@@ -156,21 +158,5 @@ def _radius_now(radius: Schedule, t: jax.Array, state: ELFState) -> jax.Array:
     return jnp.asarray(radius(t.astype(dtype), num_arms), dtype)
 
 
-def _push(state: ELFState, arm: jax.Array, reward: jax.Array) -> tuple[ELFState, streaming_el.Stream]:
-    """The state with the reward in its history, if it keeps one, and the arm's summary with it (not yet written)."""
-    stream = streaming_el.push(jax.tree.map(lambda x: numerics.read(x, arm), state.streams), reward)
-    if state.history is not None:
-        state = state._replace(history=exact_el.push(state.history, arm, stream.count - 1, reward))
-    return state, stream
-
-
-def _with_index(state: ELFState, arm: jax.Array, index: jax.Array, error: jax.Array, stream: Any) -> ELFState:
-    return state._replace(
-        streams=_written(state.streams, arm, stream),
-        index=numerics.write(state.index, arm, index),
-        error=numerics.write(state.error, arm, error),
-    )
-
-
-def _written(streams: streaming_el.Stream, arm: jax.Array, stream: streaming_el.Stream) -> streaming_el.Stream:
-    return jax.tree.map(lambda x, new: numerics.write(x, arm, new), streams, stream)
+def _with_index(state: ELFState, arm: jax.Array, index: jax.Array, error: jax.Array) -> ELFState:
+    return state._replace(index=numerics.write(state.index, arm, index), error=numerics.write(state.error, arm, error))
