@@ -32,6 +32,7 @@ from eljax.types import Policy, describe
 # and the horizon alone, never on the number of runs.
 TILE_BYTES = {"cpu": 2**23, "gpu": 2**32, "tpu": 2**31}
 TILE_LANES = {"cpu": (64, 512), "gpu": (1024, 65_536), "tpu": (1024, 16_384)}
+SHORT = 64  # leaves [K, n] of up to so many numbers per arm have the lanes last, as `numerics.lanes_last` wants them
 DEFAULT_CHECKPOINTS = 64
 
 
@@ -83,10 +84,11 @@ def run_tile(
 
     One scan over a vmap, not the other way round: the snapshots then have the lanes last, and a row is written at once.
     """
-    lanes = run_numbers.shape[0]
+    lanes, carry = run_numbers.shape[0], _start(law, policy, horizon)
     keys = jax.vmap(partial(_keys, law, seed_data))(run_numbers)
-    carry = jax.tree.map(lambda x: jnp.broadcast_to(x, (lanes, *x.shape)), _start(law, policy, horizon))
-    play = jax.vmap(partial(_play, law, policy), in_axes=(0, None, 0))
+    axes = jax.tree.map(lambda x: x.ndim if x.ndim > 1 and max(x.shape[1:]) <= SHORT else 0, carry)
+    carry = jax.tree.map(lambda x, axis: jnp.repeat(jnp.expand_dims(x, axis), lanes, axis), carry, axes)
+    play = jax.vmap(partial(_play, law, policy), in_axes=(0, None, axes), out_axes=axes)
     record = _scan(partial(play, keys), carry, checkpoints, horizon)
     return record._replace(checkpoint_pulls=record.checkpoint_pulls.swapaxes(0, 1))
 

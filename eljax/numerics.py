@@ -1,7 +1,8 @@
 """Small numerical pieces shared by policies and the engine; none has an absolute tolerance."""
 
 import functools
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,23 @@ import jax.numpy as jnp
 TIE_ULPS = 32
 
 SELECTED = 16  # at most so many entries are read and written by selection
+
+
+def lanes_last(function: Callable) -> Callable:
+    """The function with a batching rule that puts the lanes behind all other axes, and calls it as it is.
+
+    What is written for trailing axes of any number then runs on vectors over the lanes. vmap itself puts the lanes
+    first, and loops over a short last axis do not compile to vector instructions: 8 times slower.
+    """
+    batched_function = jax.custom_batching.custom_vmap(function)
+
+    @batched_function.def_vmap
+    def rule(lanes: int, batched: list, *arguments: Any) -> tuple[Any, Any]:
+        spread = lambda x, b: jnp.moveaxis(x if b else jnp.broadcast_to(x, (lanes, *x.shape)), 0, -1)  # noqa: E731
+        out = function(*jax.tree.map(spread, arguments, tuple(batched)))
+        return jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), out), jax.tree.map(lambda _: True, out)
+
+    return batched_function
 
 
 def read(values: jax.Array, arm: jax.Array) -> jax.Array:

@@ -19,8 +19,7 @@ coefficients' absolute values sum to at most 1: stable.
 
 import functools
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -79,32 +78,16 @@ def init(num_arms: int, dtype: jnp.dtype) -> Stream:
     )
 
 
-def _lanes_last(function: Callable) -> Callable:
-    """The function with a batching rule that puts the lanes behind all other axes, and calls it as it is.
-
-    What is written for trailing axes of any number then runs on vectors over the lanes. vmap itself puts the lanes
-    first, and loops over a short last axis do not compile to vector instructions: 8 times slower.
-    """
-    batched_function = jax.custom_batching.custom_vmap(function)
-
-    @batched_function.def_vmap
-    def rule(lanes: int, batched: list, *arguments: Any) -> tuple[Any, Any]:
-        spread = lambda x, b: jnp.moveaxis(x if b else jnp.broadcast_to(x, (lanes, *x.shape)), 0, -1)  # noqa: E731
-        out = function(*jax.tree.map(spread, arguments, tuple(batched)))
-        return jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), out), jax.tree.map(lambda _: True, out)
-
-    return batched_function
-
-
 def mean(stream: Stream) -> jax.Array:
     """Sample mean, right to rounding and independent of the order of the rewards."""
     return stream.first + (stream.total.high + stream.total.low) / jnp.maximum(stream.count, 1)
 
 
-@_lanes_last
+@numerics.lanes_last
 def push(streams: Stream, arm: jax.Array, x: jax.Array) -> Stream:
     """One more reward of `arm`. What it displaces from the near field moves on: top → bottom → bulk."""
-    old = jax.lax.optimization_barrier(_of_arm(streams, arm))  # computed once, not again in each of its many uses
+    old = _of_arm(streams._replace(power_sums=None), arm)
+    old = jax.lax.optimization_barrier(old)  # computed once, not again in each of its many uses
     first = jnp.where(old.count == 0, x, old.first)
     top, top_count, value, times = _insert(old.top, old.top_count, x, jnp.ones_like(x), 1)
     bottom, bottom_count, value, times = _insert(old.bottom, old.bottom_count, value, times, -1)
@@ -116,7 +99,7 @@ def push(streams: Stream, arm: jax.Array, x: jax.Array) -> Stream:
     half = jnp.where(grow, SLACK * (top[-1] - bottom[-1]) / 2, old.half)
     unit = jnp.where(half > 0, half, 1)
     shift = jnp.where(grow & (old.bulk_count > 0), (old.centre - centre) / unit, 0)
-    sums = _grown(grow, old.power_sums, old.bulk_count, old.half / unit, shift)
+    sums = _grown(grow, arm, streams.power_sums, old.bulk_count, old.half / unit, shift)
     powers = _powers(jnp.where(moves, (value - centre) / unit, 0))
     new = Stream(
         count=old.count + 1,
@@ -131,15 +114,18 @@ def push(streams: Stream, arm: jax.Array, x: jax.Array) -> Stream:
         centre=centre,
         half=half,
         bulk_count=old.bulk_count + times,
-        power_sums=numerics.add(sums, times * powers),
+        power_sums=None,
         shaken=old.shaken + jnp.where(grow, old.bulk_count, 0),
         bend=old.bend,
     )
-    new = jax.lax.optimization_barrier(new)
-    return jax.tree.map(lambda whole, part: numerics.write(whole, arm, part), streams, new)
+    new, powers = jax.lax.optimization_barrier((new, times * powers))
+    written = jax.tree.map(lambda x, y: numerics.write(x, arm, y), streams._replace(power_sums=None), new)
+    # Adding 0 leaves the other arms' sums as they are, to the bit.
+    arms = jnp.arange(sums.high.shape[0], dtype=jnp.int32).reshape(-1, *[1] * powers.ndim)
+    return written._replace(power_sums=numerics.add(sums, jnp.where(arms == arm, powers, 0)))
 
 
-@_lanes_last
+@numerics.lanes_last
 def arm_index(streams: Stream, arm: jax.Array, radius: jax.Array) -> tuple[jax.Array, jax.Array, Stream]:
     """(index, error, streams): upper EL index of `arm`, a bound on its absolute error, and the streams with its pole.
 
@@ -150,7 +136,7 @@ def arm_index(streams: Stream, arm: jax.Array, radius: jax.Array) -> tuple[jax.A
     return index, error, streams._replace(bend=numerics.write(streams.bend, arm, bend))
 
 
-@_lanes_last
+@numerics.lanes_last
 def all_indices(streams: Stream, radius: jax.Array) -> tuple[jax.Array, jax.Array, Stream]:
     """([K], [K], streams): `arm_index` of every arm."""
     axes = 1 + radius.ndim  # K and the lanes behind what is one arm's
@@ -325,21 +311,27 @@ def _insert(values: jax.Array, counts: jax.Array, x: jax.Array, times: jax.Array
 
 
 def _grown(
-    grow: jax.Array, sums: numerics.RunningSum, count: jax.Array, scale: jax.Array, shift: jax.Array
+    grow: jax.Array,
+    arm: jax.Array,
+    sums: numerics.RunningSum,
+    count: jax.Array,
+    scale: jax.Array,
+    shift: jax.Array,
 ) -> numerics.RunningSum:
-    """The power sums, shifted where the bulk's interval grows: few lanes in any round, so one after another."""
+    """The power sums [K, P, ...], shifted where the bulk's interval grows: few lanes in any round, so one by one."""
     shape = sums.high.shape
-    per_lane = tuple(x.reshape(-1) for x in (count, scale, shift))
+    arm, *per_lane = (x.reshape(-1) for x in (arm, count, scale, shift))
 
     def shift_one(state: tuple) -> tuple:
         pending, sums = state
         lane = jnp.argmax(pending)
-        old = jax.lax.dynamic_index_in_dim(sums.high + sums.low, lane, 1)
-        new = _shifted(old, *(jax.lax.dynamic_index_in_dim(x, lane) for x in per_lane))
-        put = functools.partial(jax.lax.dynamic_update_index_in_dim, index=lane, axis=1)
+        place = arm[lane], jnp.zeros((), jnp.int32), lane.astype(jnp.int32)
+        high, low = (jax.lax.dynamic_slice(x, place, (1, POWERS, 1))[0] for x in sums)
+        new = _shifted(high + low, *(x[lane][None] for x in per_lane))[None]
+        put = lambda x, y: jax.lax.dynamic_update_slice(x, y, place)  # noqa: E731
         return pending.at[lane].set(False), numerics.RunningSum(put(sums.high, new), put(sums.low, jnp.zeros_like(new)))
 
-    flat = jax.tree.map(lambda x: x.reshape(POWERS, -1), sums)
+    flat = jax.tree.map(lambda x: x.reshape(*x.shape[:2], -1), sums)
     _, flat = jax.lax.while_loop(lambda state: state[0].any(), shift_one, (grow.reshape(-1), flat))
     return jax.tree.map(lambda x: x.reshape(shape), flat)
 
