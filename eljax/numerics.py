@@ -61,8 +61,14 @@ def write(values: jax.Array, arm: jax.Array, new: jax.Array) -> jax.Array:
         return jnp.stack(
             [jnp.where(arm == k, new, zero) + jnp.where(arm == k, zero, values[k]) for k in range(values.shape[0])]
         )
-    chosen = jnp.arange(values.shape[0], dtype=jnp.int32).reshape(-1, *[1] * (values.ndim - 1)) == arm
+    chosen = _numbers(values) == arm
     return jnp.where(chosen, new, zero) + jnp.where(chosen, zero, values)
+
+
+def place(new: jax.Array, arm: jax.Array, num_arms: int) -> jax.Array:
+    """[K, ...]: `new` at `arm`, 0 elsewhere."""
+    arms = jnp.arange(num_arms, dtype=jnp.int32).reshape(-1, *[1] * new.ndim)
+    return jnp.where(arms == arm, new, jnp.zeros_like(new))
 
 
 def tie_tolerance(magnitude: jax.Array) -> jax.Array:
@@ -73,7 +79,7 @@ def tie_tolerance(magnitude: jax.Array) -> jax.Array:
 def argmax_tied(index: jax.Array, magnitude: jax.Array, error: jax.Array) -> tuple[jax.Array, jax.Array]:
     """(arm, sure): the lowest arm whose index ties with the largest, and whether errors could not change that.
 
-    `magnitude` [K] is each arm's largest |reward|, `error` [K] a bound on each index's absolute error. An infinite
+    `magnitude` [K, ...] is each arm's largest |reward|, `error` [K, ...] a bound on each index's absolute error. An infinite
     index (an arm not yet pulled) ties only with another infinite one. With a NaN among the indices nothing is sure.
     """
     best = argmax(index)
@@ -81,16 +87,16 @@ def argmax_tied(index: jax.Array, magnitude: jax.Array, error: jax.Array) -> tup
     tolerance = tie_tolerance(jnp.maximum(magnitude, read(magnitude, best)))
     behind = jnp.where(index == largest, 0, largest - index)  # inf − inf is a tie
     tied = (behind < tolerance) | (behind == 0)
-    doubt = jnp.where(jnp.arange(index.shape[0]) == best, 0, error + read(error, best))
+    doubt = jnp.where(_numbers(index) == best, 0, error + read(error, best))
     sure = (behind + doubt < tolerance) | (behind - doubt >= tolerance) | (doubt == 0)
     return argmax(tied), all_of(sure & ~jnp.isnan(index))
 
 
 def argmax(values: jax.Array) -> jax.Array:
-    """[] int32: the first position of the largest of `values` [K] (bool or number; NaN is never larger)."""
+    """int32: the first position along the first axis of the largest value (bool or number; NaN is never larger)."""
     if values.shape[0] > SELECTED:
-        return jnp.argmax(values).astype(jnp.int32)
-    best, largest = jnp.zeros((), jnp.int32), values[0]
+        return jnp.argmax(values, 0).astype(jnp.int32)
+    best, largest = jnp.zeros(values.shape[1:], jnp.int32), values[0]
     for k in range(1, values.shape[0]):
         larger = values[k] > largest
         best, largest = jnp.where(larger, k, best), jnp.where(larger, values[k], largest)
@@ -98,10 +104,15 @@ def argmax(values: jax.Array) -> jax.Array:
 
 
 def all_of(flags: jax.Array) -> jax.Array:
-    """[] bool: whether all of `flags` [K] hold."""
+    """bool: whether all `flags` along the first axis hold."""
     if flags.shape[0] > SELECTED:
-        return flags.all()
+        return flags.all(0)
     return functools.reduce(jnp.logical_and, [flags[k] for k in range(flags.shape[0])])
+
+
+def _numbers(values: jax.Array) -> jax.Array:
+    """0, 1, ..., K − 1 along the first axis of `values`, broadcastable to it."""
+    return jnp.arange(values.shape[0], dtype=jnp.int32).reshape(-1, *[1] * (values.ndim - 1))
 
 
 class RunningSum(NamedTuple):

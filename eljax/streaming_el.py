@@ -31,7 +31,7 @@ NEAR = 4  # J: extremes kept on each side
 POWERS = 16  # P: power sums of the bulk, even
 SLACK = 1.2  # the bulk's interval is made this much wider than needed, so that it seldom has to grow
 EVALUATIONS = 16  # at most; the last pole is a start from which two are the rule
-BINOMIALS = np.array([[math.comb(k, j) for j in range(POWERS + 1)] for k in range(POWERS + 1)], np.float32)  # exact
+BINOMIALS = np.array([[math.comb(k, j) for j in range(POWERS + 1)] for k in range(1, POWERS + 1)], np.float32)  # exact
 LARGEST_LOG = {np.dtype(np.float32): 40.0, np.dtype(np.float64): 300.0}  # the square of e^this is a normal number
 
 
@@ -78,6 +78,7 @@ def init(num_arms: int, dtype: jnp.dtype) -> Stream:
     )
 
 
+@numerics.lanes_last
 def mean(stream: Stream) -> jax.Array:
     """Sample mean, right to rounding and independent of the order of the rewards."""
     return stream.first + (stream.total.high + stream.total.low) / jnp.maximum(stream.count, 1)
@@ -99,7 +100,7 @@ def push(streams: Stream, arm: jax.Array, x: jax.Array) -> Stream:
     half = jnp.where(grow, SLACK * (top[-1] - bottom[-1]) / 2, old.half)
     unit = jnp.where(half > 0, half, 1)
     shift = jnp.where(grow & (old.bulk_count > 0), (old.centre - centre) / unit, 0)
-    sums = _grown(grow, arm, streams.power_sums, old.bulk_count, old.half / unit, shift)
+    sums = _grown(grow & (old.bulk_count > 0), arm, streams.power_sums, old.bulk_count, old.half / unit, shift)
     powers = _powers(jnp.where(moves, (value - centre) / unit, 0))
     new = Stream(
         count=old.count + 1,
@@ -121,8 +122,7 @@ def push(streams: Stream, arm: jax.Array, x: jax.Array) -> Stream:
     new, powers = jax.lax.optimization_barrier((new, times * powers))
     written = jax.tree.map(lambda x, y: numerics.write(x, arm, y), streams._replace(power_sums=None), new)
     # Adding 0 leaves the other arms' sums as they are, to the bit.
-    arms = jnp.arange(sums.high.shape[0], dtype=jnp.int32).reshape(-1, *[1] * powers.ndim)
-    return written._replace(power_sums=numerics.add(sums, jnp.where(arms == arm, powers, 0)))
+    return written._replace(power_sums=numerics.add(sums, numerics.place(powers, arm, sums.high.shape[0])))
 
 
 @numerics.lanes_last
@@ -159,7 +159,7 @@ def _solve(stream: Stream, radius: jax.Array) -> tuple[jax.Array, jax.Array, jax
     c = jnp.where(has_bulk, stream.centre, average)
     span = jnp.where(constant, 1, high - c)
     bulk = stream.power_sums.high + stream.power_sums.low
-    near, bulk = jax.lax.optimization_barrier((_near_field(stream, c), bulk))
+    near, bulk = jax.lax.optimization_barrier((_near_field(stream, c, span), bulk))
     level = jnp.clip(radius / n, eps**3, largest)  # C/n
     goal, _ = _arccosh_exp(level)
     # In v = log(1 + span/gap) the function arccosh(e^F) is nearly linear from ν = ∞ (v = 0) to the maximum (v = ∞).
@@ -179,14 +179,14 @@ def _solve(stream: Stream, radius: jax.Array) -> tuple[jax.Array, jax.Array, jax
         newton = 2 * jnp.abs(jnp.expm1(at.F - level) * (next_gap - gap))
         # A long step says little of the distance to the root; a pole pinned at the maximum is within its gap of it.
         newton = jnp.where(jnp.abs(step) <= v / 4, newton, jnp.where(next_v == largest, gap, jnp.inf))
-        done = constant | (newton <= 1e-3 * jnp.sqrt(eps) * (rise - (average - c)))
+        done = (constant | (newton <= 1e-3 * jnp.sqrt(eps) * (rise - (average - c)))).astype(dtype)
         new = _Evaluation(done, gap, next_v, next_gap, rise, newton, at)
-        return jax.tree.map(functools.partial(jnp.where, last.done), last, new)
+        return jax.tree.map(lambda x, y: jnp.where(last.done > 0, x, y), last, new)
 
     zero = jnp.zeros_like(n)
-    start = _Evaluation(constant & False, zero, stream.bend * normal, zero, zero, zero, _Sums(*[zero] * 5))
+    start = _Evaluation(zero, zero, stream.bend * normal, zero, zero, zero, _Sums(*[zero] * 5))
     _, end = jax.lax.while_loop(
-        lambda state: (state[0] < EVALUATIONS) & ~state[1].done.all(),
+        lambda state: (state[0] < EVALUATIONS) & (state[1].done == 0).any(),
         lambda state: (state[0] + 1, evaluate(state[1])),
         (0, start),
     )
@@ -205,7 +205,7 @@ class _Near(NamedTuple):
 
     x: jax.Array  # relative to c
     below: jax.Array  # largest reward minus value
-    times: jax.Array  # multiplicity, 0 for an empty slot
+    times: jax.Array  # multiplicity, 0 for an empty slot, which then counts as a value at c
 
 
 class _Sums(NamedTuple):
@@ -217,7 +217,7 @@ class _Sums(NamedTuple):
 
 
 class _Evaluation(NamedTuple):
-    done: jax.Array  # bool
+    done: jax.Array  # 1 or 0: a bool between loops of other widths keeps CPUs from vector instructions
     gap: jax.Array  # ν − max, here
     next_v: jax.Array  # log(1 + span/gap) after a Newton step
     next_gap: jax.Array
@@ -231,10 +231,11 @@ def _total(terms: jax.Array) -> jax.Array:
     return sum(terms[j] for j in range(terms.shape[0]))
 
 
-def _near_field(stream: Stream, c: jax.Array) -> _Near:
+def _near_field(stream: Stream, c: jax.Array, span: jax.Array) -> _Near:
+    values = jnp.concatenate([stream.top, stream.bottom])
     times = jnp.concatenate([stream.top_count, stream.bottom_count])
-    values = jnp.where(times > 0, jnp.concatenate([stream.top, stream.bottom]), c)
-    return _Near(values - c, jnp.where(times > 0, stream.top[0], c) - values, times)
+    filled = times > 0
+    return _Near(jnp.where(filled, values - c, 0), jnp.where(filled, stream.top[0] - values, span), times)
 
 
 def _evaluate(
@@ -257,8 +258,9 @@ def _evaluate(
         w = bulk[k - 1]
         a, b, v = a * z + w, b * z + w / k, v * z + w * (k - 1)
     a, b, v = jax.lax.optimization_barrier((a * z**2, b * z**2, v * z**2))
-    y, rest = near.x * t, (near.below + gap) * t  # rest = 1 − y, without cancellation next to the pole
-    q = y / jnp.where(near.times > 0, rest, 1)
+    y = near.x * t
+    rest = (near.below + gap) * t  # 1 − y, without cancellation next to the pole
+    q = y / rest
     terms = near.times * (y * q), near.times * _minus_log_minus(y, rest), near.times * q**2
     A, B, V = ((x + _total(terms)) / n for x, terms in zip((a, b, v), jax.lax.optimization_barrier(terms), strict=True))
     Y = offset * t
@@ -326,9 +328,10 @@ def _grown(
         pending, sums = state
         lane = jnp.argmax(pending)
         place = arm[lane], jnp.zeros((), jnp.int32), lane.astype(jnp.int32)
-        high, low = (jax.lax.dynamic_slice(x, place, (1, POWERS, 1))[0] for x in sums)
-        new = _shifted(high + low, *(x[lane][None] for x in per_lane))[None]
-        put = lambda x, y: jax.lax.dynamic_update_slice(x, y, place)  # noqa: E731
+        high, low = (jax.lax.dynamic_slice(x, place, (1, POWERS, 1)).reshape(POWERS) for x in sums)
+        old = jax.lax.optimization_barrier(high + low)
+        new = jax.lax.optimization_barrier(_shifted(old, *(x[lane] for x in per_lane)))
+        put = lambda x, y: jax.lax.dynamic_update_slice(x, y.reshape(1, POWERS, 1), place)  # noqa: E731
         return pending.at[lane].set(False), numerics.RunningSum(put(sums.high, new), put(sums.low, jnp.zeros_like(new)))
 
     flat = jax.tree.map(lambda x: x.reshape(*x.shape[:2], -1), sums)
@@ -337,11 +340,12 @@ def _grown(
 
 
 def _shifted(sums: jax.Array, count: jax.Array, scale: jax.Array, shift: jax.Array) -> jax.Array:
-    """Σ (scale·u + shift)^k = Σ_j binom(k, j) shift^(k−j) scale^j Σ u^j, for k = 1..P (first axis), from Σ u^0, ..., Σ u^P."""
-    one = jnp.ones_like(shift)[None]
+    """[P]: Σ (scale·u + shift)^k = Σ_j binom(k, j) shift^(k−j) scale^j Σ u^j, k = 1..P, from the sums [P] of u^j."""
+    one = jnp.ones_like(scale)[None]
     terms = jnp.concatenate([count[None], sums]) * jnp.concatenate([one, _powers(scale)])
     shifts = jnp.concatenate([one, _powers(shift)])
-    return jnp.stack([jnp.sum(BINOMIALS[k, : k + 1, None] * terms[: k + 1] * shifts[k::-1], 0) for k in range(1, POWERS + 1)])
+    k, j = np.ogrid[1 : POWERS + 1, : POWERS + 1]
+    return (BINOMIALS * shifts[np.maximum(k - j, 0)] * terms).sum(1)
 
 
 def _powers(u: jax.Array) -> jax.Array:
@@ -358,15 +362,17 @@ def _powers(u: jax.Array) -> jax.Array:
 def _minus_log_minus(y: jax.Array, rest: jax.Array) -> jax.Array:
     """−log(1 − y) − y ≥ 0 with rest = 1 − y, accurate relative to itself.
 
-    −log(1 − y) = 2 artanh h with h = y/(2 − y), and 2h − y = y h; seven terms give 1e-15 for |y| < 1/8.
+    −log(1 − y) = 2 artanh h with h = y/(2 − y), and 2h − y = y h; the series leaves 1e-15 (float32: 1e-9) for |y| < 1/8.
     """
     h = y / (1 + rest)
     square = h * h
-    series = 1 / 15
-    for k in (13, 11, 9, 7, 5, 3):
+    series = 0.0
+    for k in (15, 13, 11, 9, 7, 5, 3) if y.dtype == jnp.float64 else (7, 5, 3):
         series = series * square + 1 / k
-    near = y * h + 2 * h * square * series
-    return jnp.where(jnp.abs(y) < 0.125, near, -jnp.log(rest) - y)
+    near, far = y * h + 2 * h * square * series, -jnp.log(rest) - y
+    # Blended by multiplication: a selection between two long expressions compiles on CPUs to a branch for each lane.
+    small = (jnp.abs(y) < 0.125).astype(y.dtype)
+    return small * near + (1 - small) * far
 
 
 def _arccosh_exp(F: jax.Array) -> tuple[jax.Array, jax.Array]:

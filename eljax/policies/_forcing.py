@@ -27,17 +27,25 @@ def decide(
     left open, does it rest on the values of the indices, and their errors are reported.
     """
     g = clamped(schedule, t.astype(index.dtype), count.shape[0])
+    arm, forced, relative, certified = _decide(g, count, magnitude, mean, index, error, jnp.asarray(solved))
+    return Decision(arm, forced, index, relative, certified)
+
+
+@numerics.lanes_last
+def _decide(
+    g: jax.Array,
+    count: jax.Array,
+    magnitude: jax.Array,
+    mean: jax.Array,
+    index: jax.Array,
+    error: jax.Array,
+    solved: jax.Array,
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     least = numerics.argmax(-count)
     forced = numerics.read(count, least) < g
     arm, sure = numerics.argmax_tied(index, magnitude, error)
     beyond_ties = jnp.maximum(error - numerics.tie_tolerance(magnitude), 0)
     relative = jnp.where(beyond_ties > 0, beyond_ties / (index - mean), 0)
     accurate = numerics.all_of(relative <= numerics.index_tolerance(index.dtype))
-    by_value = jnp.asarray(solved) | ~sure
-    return Decision(
-        jnp.where(forced, least, arm),
-        forced,
-        index,
-        jnp.where(by_value, relative, jnp.zeros_like(relative)),
-        forced | sure | (solved & accurate),
-    )
+    relative = jnp.where(solved | ~sure, relative, 0)
+    return jnp.where(forced, least, arm), forced, relative, forced | sure | (solved & accurate)

@@ -58,10 +58,14 @@ def _init(num_arms: int, horizon: int, dtype: jnp.dtype) -> MeanState:
 
 
 def _select(key: jax.Array, t: jax.Array, state: MeanState, *, schedule: Schedule) -> tuple[Decision, MeanState]:
-    count, magnitude, centre, total = state
-    mean = centre + (total.high + total.low) / jnp.maximum(count, 1)
-    index = jnp.where(count > 0, mean, jnp.inf)
-    return _forcing.decide(schedule, t, count, magnitude, mean, index, jnp.zeros_like(index)), state
+    index, mean = _index(state)
+    return _forcing.decide(schedule, t, state.count, state.magnitude, mean, index, jnp.zeros_like(index)), state
+
+
+@numerics.lanes_last
+def _index(state: MeanState) -> tuple[jax.Array, jax.Array]:
+    mean = state.centre + (state.total.high + state.total.low) / jnp.maximum(state.count, 1)
+    return jnp.where(state.count > 0, mean, jnp.inf), mean
 
 
 def _update(state: MeanState, arm: jax.Array, reward: jax.Array) -> MeanState:
