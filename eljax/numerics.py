@@ -17,18 +17,23 @@ SELECTED = 16  # at most so many entries are read and written by selection
 def lanes_last(function: Callable) -> Callable:
     """The function with a batching rule that puts the lanes behind all other axes, and calls it as it is.
 
-    What is written for trailing axes of any number then runs on vectors over the lanes. vmap itself puts the lanes
+    What is written for any number of trailing axes then runs on vectors over the lanes. vmap itself puts the lanes
     first, and loops over a short last axis do not compile to vector instructions: 8 times slower.
     """
-    batched_function = jax.custom_batching.custom_vmap(function)
 
-    @batched_function.def_vmap
+    def promoting(*arguments: Any) -> Any:  # [J, L] with [L]: meant, where a strict setting would refuse it
+        with jax.numpy_rank_promotion("allow"):
+            return function(*arguments)
+
+    batching = jax.custom_batching.custom_vmap(promoting)
+
+    @batching.def_vmap
     def rule(lanes: int, batched: list, *arguments: Any) -> tuple[Any, Any]:
-        spread = lambda x, b: jnp.moveaxis(x if b else jnp.broadcast_to(x, (lanes, *x.shape)), 0, -1)  # noqa: E731
-        out = function(*jax.tree.map(spread, arguments, tuple(batched)))
+        spread = lambda x, b: jnp.moveaxis(x if b else jnp.broadcast_to(x, (lanes, *jnp.shape(x))), 0, -1)  # noqa: E731
+        out = promoting(*jax.tree.map(spread, arguments, tuple(batched)))
         return jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), out), jax.tree.map(lambda _: True, out)
 
-    return batched_function
+    return functools.wraps(function)(lambda *arguments: batching(*arguments))
 
 
 def read(values: jax.Array, arm: jax.Array) -> jax.Array:
@@ -79,8 +84,9 @@ def tie_tolerance(magnitude: jax.Array) -> jax.Array:
 def argmax_tied(index: jax.Array, magnitude: jax.Array, error: jax.Array) -> tuple[jax.Array, jax.Array]:
     """(arm, sure): the lowest arm whose index ties with the largest, and whether errors could not change that.
 
-    `magnitude` [K, ...] is each arm's largest |reward|, `error` [K, ...] a bound on each index's absolute error. An infinite
-    index (an arm not yet pulled) ties only with another infinite one. With a NaN among the indices nothing is sure.
+    `magnitude` [K, ...] is each arm's largest |reward|, `error` [K, ...] a bound on each index's absolute error. An
+    infinite index (an arm not yet pulled) ties only with another infinite one. With a NaN among the indices nothing is
+    sure.
     """
     best = argmax(index)
     largest = read(index, best)

@@ -167,8 +167,7 @@ def _solve(stream: Stream, radius: jax.Array) -> tuple[jax.Array, jax.Array, jax
     normal = jnp.minimum(goal / jnp.sqrt(jnp.where(constant, 1, squares / n)), largest)
 
     def evaluate(last: _Evaluation) -> _Evaluation:
-        v = last.next_v
-        gap = span / jnp.expm1(v)
+        v, gap = last.next_v, last.next_gap
         at = _evaluate(near, bulk, stream.half, n, average - c, span, gap)
         value, slope = _arccosh_exp(jnp.maximum(at.F, eps**3))
         step = (goal - value) / (slope * at.slope * gap / span)
@@ -184,7 +183,8 @@ def _solve(stream: Stream, radius: jax.Array) -> tuple[jax.Array, jax.Array, jax
         return jax.tree.map(lambda x, y: jnp.where(last.done > 0, x, y), last, new)
 
     zero = jnp.zeros_like(n)
-    start = _Evaluation(zero, zero, stream.bend * normal, zero, zero, zero, _Sums(*[zero] * 5))
+    first = stream.bend * normal
+    start = _Evaluation(zero, zero, first, span / jnp.expm1(first), zero, zero, _Sums(*[zero] * 5))
     _, end = jax.lax.while_loop(
         lambda state: (state[0] < EVALUATIONS) & (state[1].done == 0).any(),
         lambda state: (state[0] + 1, evaluate(state[1])),
@@ -329,8 +329,8 @@ def _grown(
         lane = jnp.argmax(pending)
         place = arm[lane], jnp.zeros((), jnp.int32), lane.astype(jnp.int32)
         high, low = (jax.lax.dynamic_slice(x, place, (1, POWERS, 1)).reshape(POWERS) for x in sums)
-        old = jax.lax.optimization_barrier(high + low)
-        new = jax.lax.optimization_barrier(_shifted(old, *(x[lane] for x in per_lane)))
+        old, sums = jax.lax.optimization_barrier((high + low, sums))  # read before written: in place
+        new = _shifted(old, *(x[lane] for x in per_lane))
         put = lambda x, y: jax.lax.dynamic_update_slice(x, y.reshape(1, POWERS, 1), place)  # noqa: E731
         return pending.at[lane].set(False), numerics.RunningSum(put(sums.high, new), put(sums.low, jnp.zeros_like(new)))
 
@@ -362,17 +362,14 @@ def _powers(u: jax.Array) -> jax.Array:
 def _minus_log_minus(y: jax.Array, rest: jax.Array) -> jax.Array:
     """−log(1 − y) − y ≥ 0 with rest = 1 − y, accurate relative to itself.
 
-    −log(1 − y) = 2 artanh h with h = y/(2 − y), and 2h − y = y h; the series leaves 1e-15 (float32: 1e-9) for |y| < 1/8.
+    −log(1 − y) = 2 artanh h with h = y/(2 − y), and 2h − y = y h; the series leaves 1e-15 (float32: 1e-9) at |y| < 1/8.
     """
     h = y / (1 + rest)
     square = h * h
     series = 0.0
     for k in (15, 13, 11, 9, 7, 5, 3) if y.dtype == jnp.float64 else (7, 5, 3):
         series = series * square + 1 / k
-    near, far = y * h + 2 * h * square * series, -jnp.log(rest) - y
-    # Blended by multiplication: a selection between two long expressions compiles on CPUs to a branch for each lane.
-    small = (jnp.abs(y) < 0.125).astype(y.dtype)
-    return small * near + (1 - small) * far
+    return jnp.where(jnp.abs(y) < 0.125, y * h + 2 * h * square * series, -jnp.log(rest) - y)
 
 
 def _arccosh_exp(F: jax.Array) -> tuple[jax.Array, jax.Array]:

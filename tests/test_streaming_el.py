@@ -38,11 +38,13 @@ STREAMS = {
 def indices(rewards, radius):
     """Index, error bound and mean after each reward of a stream."""
 
-    def step(stream, x):
-        index, error, stream = streaming_el.arm_index(streaming_el.push(stream, x), radius)
-        return stream, (index, error, streaming_el.mean(stream))
+    arm = jnp.int32(0)
 
-    return jax.lax.scan(step, streaming_el.init(rewards.dtype), rewards)[1]
+    def step(streams, x):
+        index, error, streams = streaming_el.arm_index(streaming_el.push(streams, arm, x), arm, radius)
+        return streams, (index, error, streaming_el.mean(streams)[0])
+
+    return jax.lax.scan(step, streaming_el.init(1, rewards.dtype), rewards)[1]
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -102,10 +104,11 @@ def test_huge_float32_rewards_do_not_break_an_arm():
 
 def test_edge_cases():
     def after(rewards, radius):
-        stream = streaming_el.init(jnp.zeros(()).dtype)
+        arm, dtype = jnp.int32(1), jnp.zeros(()).dtype
+        streams = streaming_el.init(2, dtype)
         for x in rewards:
-            stream = streaming_el.push(stream, jnp.asarray(x, stream.low.dtype))
-        return streaming_el.arm_index(stream, jnp.asarray(radius, stream.low.dtype))[:2]
+            streams = streaming_el.push(streams, arm, jnp.asarray(x, dtype))
+        return streaming_el.arm_index(streams, arm, jnp.asarray(radius, dtype))[:2]
 
     assert after([], 3.0) == (np.inf, 0)
     assert after([7.0], 3.0) == (7, 0)
