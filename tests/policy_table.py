@@ -14,6 +14,7 @@ class Entry(NamedTuple):
     make: Callable[[], Policy]
     varied: Callable[[], Policy]  # the same family with other hyperparameters: must not compile again
     scale_free: bool = True
+    forces: bool = True
 
 
 G2 = eljax.log_squared()
@@ -41,6 +42,7 @@ TABLE = {
     "el_ucb": Entry(
         lambda: eljax.policies.el_ucb(eljax.log_schedule(1.0)), lambda: eljax.policies.el_ucb(eljax.log_schedule(2.0))
     ),
+    "ucb": Entry(lambda: eljax.policies.ucb(1.0), lambda: eljax.policies.ucb(0.5), scale_free=False, forces=False),
 }
 
 

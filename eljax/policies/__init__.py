@@ -3,5 +3,6 @@
 from eljax.policies.el_f import el_f
 from eljax.policies.el_ucb import el_ucb
 from eljax.policies.g_forcing import g_forcing
+from eljax.policies.ucb import ucb
 
-__all__ = ["el_f", "el_ucb", "g_forcing"]
+__all__ = ["el_f", "el_ucb", "g_forcing", "ucb"]
