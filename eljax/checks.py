@@ -5,6 +5,7 @@ import operator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 
@@ -72,3 +73,30 @@ def _range(low: float | None, high: float | None, open_low: bool = False) -> str
     if has_low:
         return f" {'>' if open_low else '>='} {low}"
     return f" <= {high}" if has_high else ""
+
+
+def concrete(*arrays: jax.Array) -> bool:
+    """Whether all have values that can be looked at: inside jit, vmap and grad they have not."""
+    return not any(isinstance(array, jax.core.Tracer) for array in arrays)
+
+
+def array(name: str, value: Any, allowed: str) -> jax.Array:
+    """An array of float32, float64, whole numbers or booleans."""
+    try:
+        x = jnp.asarray(value)
+    except (TypeError, ValueError, OverflowError):
+        fail(name, value, allowed)
+    if x.dtype not in (np.float32, np.float64, bool) and not jnp.issubdtype(x.dtype, jnp.integer):
+        fail(name, f"dtype {x.dtype}", allowed)
+    return x
+
+
+def broadcast(name: str, array: jax.Array, shape: tuple, data: tuple) -> tuple:
+    """The joint shape of `array` and `shape`, whose last axis must stay that of x, of shape `data`."""
+    try:
+        joint = np.broadcast_shapes(array.shape, shape)
+    except ValueError:
+        joint = ()
+    if joint[-1:] != data[-1:]:
+        fail(name, f"shape {array.shape}", f"of a shape that broadcasts against x of shape {data}")
+    return joint

@@ -25,6 +25,7 @@ and an error in the root enters either value at second order only. By the envelo
 dU/dx_i = q_i, dlogEL/dμ = −λ, dlogEL/dx_i = λ q_i: the derivative rules never differentiate a solver.
 """
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -196,7 +197,7 @@ def _moments(gap: jax.Array, p: jax.Array, mean_gap: jax.Array, eps: jax.Array) 
     # u τ = κ (τ/κ − 1) lies in [−1, 1] and is small when τ is nearly constant: central moments without cancellation.
     denominator = mean_gap + eps
     inverse = 1 / (gap + eps)
-    u = (mean_gap - gap) / denominator
+    u = (mean_gap - gap) * (1 / denominator)
     v = u * (eps * inverse)
     excess, rest, v2, v3 = (
         jnp.sum(t, -1, keepdims=True) for t in (p * (u * v), p * (gap * inverse), p * (v * v), p * (v * v * v))
@@ -209,17 +210,9 @@ def _moments(gap: jax.Array, p: jax.Array, mean_gap: jax.Array, eps: jax.Array) 
 
 def _mean_log(gap: jax.Array, p: jax.Array, mean_gap: jax.Array, eps: jax.Array) -> jax.Array:
     """B = Σ p (−log(1 − u) − u), every term accurate relative to itself."""
-    denominator = mean_gap + eps
-    u = (mean_gap - gap) / denominator
-    r = (gap + eps) / denominator
-    # −log(1 − u) = 2 artanh h with h = u/(2 − u), and 2h − u = u h; six terms give 1e-15 for |u| < 1/8.
-    h = u / (1 + r)
-    square = h * h
-    series = 1 / 13
-    for k in (11, 9, 7, 5, 3):
-        series = series * square + 1 / k
-    near = u * h + 2 * h * square * series
-    return jnp.sum(p * jnp.where(jnp.abs(u) < 0.125, near, -jnp.log(r) - u), -1, keepdims=True)
+    scale = 1 / (mean_gap + eps)
+    terms = numerics.minus_log_minus((mean_gap - gap) * scale, (gap + eps) * scale)
+    return jnp.sum(p * terms, -1, keepdims=True)
 
 
 def _advance(y: jax.Array, step: jax.Array, low: jax.Array, high: jax.Array, right: jax.Array) -> tuple:
@@ -246,6 +239,12 @@ class _Root(NamedTuple):
     surplus: jax.Array  # F − c
     slope: jax.Array  # −dF/dy ≥ 0
 
+    def lift(self) -> jax.Array:
+        """Bound on what is left of the root's error in (U − m)/R: off by δy = surplus/slope it lifts the min form by
+        ε F' δy²/2; four times that.
+        """
+        return 2 * self.eps * jnp.where(self.slope > 0, self.surplus * (self.surplus / self.slope), 0)
+
 
 def _solve_index(gap: jax.Array, p: jax.Array, mean_gap: jax.Array, variance: jax.Array, c: jax.Array) -> _Root:
     """F(y) = c by a bracketed third-order iteration on F^b, with the power b that makes F^b locally linear in y.
@@ -261,7 +260,8 @@ def _solve_index(gap: jax.Array, p: jax.Array, mean_gap: jax.Array, variance: ja
 
     high, start = log_root(bound), log_root(bound / 2)
 
-    def body(_, root: _Root) -> _Root:
+    def body(state: tuple[jax.Array, jax.Array, _Root]) -> tuple[jax.Array, jax.Array, _Root]:
+        i, done, root = state
         eps = jnp.exp(root.y)
         moments = _moments(gap, p, mean_gap, eps)
         mean_log = _mean_log(gap, p, mean_gap, eps)
@@ -272,11 +272,18 @@ def _solve_index(gap: jax.Array, p: jax.Array, mean_gap: jax.Array, variance: ja
         power = jnp.clip(1 - (value / slope) * (curvature / slope), 1e-3, 1.0)
         step = -value / slope * jnp.expm1(power * jnp.log(c / value)) / power
         y, low, high = _advance(root.y, step, root.low, root.high, value > c)
-        return _Root(y, low, high, eps, moments, mean_log, value - c, slope)
+        new = _Root(y, low, high, eps, moments, mean_log, value - c, slope)
+        # A root found stays as it is, so that a sample's index does not depend on the others of its batch.
+        root = jax.tree.map(functools.partial(jnp.where, done), root, new)
+        rise = -(mean_gap + root.eps) * jnp.expm1(-c - root.mean_log)
+        return i + 1, root.lift() <= jnp.finfo(gap.dtype).eps * rise, root
+
+    def unfinished(state: tuple[jax.Array, jax.Array, _Root]) -> jax.Array:
+        return (state[0] < INDEX_STEPS[gap.dtype]) & ~state[1].all()
 
     blank = jnp.zeros_like(c)
     root = _Root(start, jnp.full_like(c, floor), high, blank, _Moments(*[blank] * 5), blank, blank, blank)
-    return jax.lax.fori_loop(0, INDEX_STEPS[gap.dtype], body, root)
+    return jax.lax.while_loop(unfinished, body, (0, blank > 0, root))[2]
 
 
 class _Index(NamedTuple):
@@ -302,18 +309,21 @@ def _index_parts(x: jax.Array, weights: jax.Array, radius: jax.Array) -> _Index:
     room = root.eps / a1 * (root.moments.rest + jnp.expm1(root.surplus))  # (M − U)/R
     upper = jnp.where(rise < room, mean + s.span * rise, s.top - s.span * jnp.maximum(room, 0))
     upper = jnp.where(s.constant, s.top, jnp.clip(upper, mean, s.top)) / s.scale
-    # A root off by δy lifts the min form by ε F' δy²/2, with δy = surplus/slope; four times that, and rounding of sums.
     largest = jnp.maximum(jnp.abs(s.top), jnp.abs(s.bottom)) / s.span
-    newton = 2 * root.eps * jnp.where(root.slope > 0, root.surplus * (root.surplus / root.slope), 0)
     relative = 1 / jnp.maximum(rise, jnp.finfo(x.dtype).tiny)
     count = jnp.sum(weights > 0, -1, keepdims=True).astype(x.dtype)
-    error = newton * relative + rounding * (16 + jnp.sqrt(count) + 4 * largest * relative)
+    error = root.lift() * relative + rounding * (16 + jnp.sqrt(count) + 4 * largest * relative)
     error = jnp.where(s.constant | (asked == 0), 0, error)
-    by_x = s.p * (root.eps / (gap + root.eps)) / a1
-    log_ratio = jnp.log((gap + root.eps) / denominator)
-    by_weight = -s.span * denominator * jnp.exp(-decay) / s.total * (decay + log_ratio) / s.scale
+    # Derivatives are of first order in the root: they take the pole one step on.
+    eps = jnp.exp(root.y)
+    tau, denominator = eps / (gap + eps), mean_gap + eps
+    a1, decay = jnp.sum(s.p * tau, -1, keepdims=True), c + _mean_log(gap, s.p, mean_gap, eps)
+    by_x = s.p * tau / a1
+    by_weight = (
+        -s.span * denominator * jnp.exp(-decay) / s.total * (decay + jnp.log((gap + eps) / denominator)) / s.scale
+    )
     by_weight = jnp.where((weights > 0) & ~s.constant, by_weight, 0)
-    by_radius = jnp.where(s.constant, 0, s.span * root.eps / a1 / s.total / s.scale)
+    by_radius = jnp.where(s.constant, 0, s.span * eps / a1 / s.total / s.scale)
     empty = jnp.all(weights == 0, -1)
     upper, error = jnp.where(empty, jnp.inf, upper[..., 0]), jnp.where(empty, 0, error[..., 0])
     return _Index(upper, error, by_x, by_weight, by_radius[..., 0])
@@ -447,53 +457,31 @@ _el_weights.__wrapped__.defjvp(_el_weights_jvp)
 
 def _arguments(x: Any, where: Any, weights: Any, name: str, value: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Checked x [..., n], weights [..., n] with the mask folded in, and value [...] (radius or mean), of one dtype."""
-    x = _array("x", x, "float32, float64 or integer numbers of shape [..., n] with n >= 1")
+    x = checks.array("x", x, "float32, float64 or integer numbers of shape [..., n] with n >= 1")
     if x.ndim == 0 or x.shape[-1] == 0:
         checks.fail("x", f"shape {x.shape}", "of shape [..., n] with n >= 1")
     if not jnp.issubdtype(x.dtype, jnp.floating):
         x = x.astype(jnp.result_type(float))
-    value = _array(name, value, "a number, or an array of numbers")
-    where = jnp.asarray(True) if where is None else _array("where", where, "a boolean mask")
-    weights = jnp.ones((), x.dtype) if weights is None else _array("weights", weights, "non-negative numbers")
+    value = checks.array(name, value, "a number, or an array of numbers")
+    where = jnp.asarray(True) if where is None else checks.array("where", where, "a boolean mask")
+    weights = jnp.ones((), x.dtype) if weights is None else checks.array("weights", weights, "non-negative numbers")
     if where.dtype != bool:
         checks.fail("where", f"dtype {where.dtype}", "a boolean mask")
     shape = x.shape
     for argument, array in (("where", where), ("weights", weights), (name, value[..., None])):
-        shape = _broadcast(argument, array, shape, x.shape)
+        shape = checks.broadcast(argument, array, shape, x.shape)
 
-    if _concrete(where, weights):
+    if checks.concrete(where, weights):
         present = np.asarray(where) & (np.asarray(weights) > 0)
-        if _concrete(x) and not np.isfinite(np.broadcast_to(x, shape)[np.broadcast_to(present, shape)]).all():
+        if checks.concrete(x) and not np.isfinite(np.broadcast_to(x, shape)[np.broadcast_to(present, shape)]).all():
             checks.fail("x", x, "finite")
-    if _concrete(weights) and not ((np.asarray(weights) >= 0) & np.isfinite(np.asarray(weights))).all():
+    if checks.concrete(weights) and not ((np.asarray(weights) >= 0) & np.isfinite(np.asarray(weights))).all():
         checks.fail("weights", weights, "finite and non-negative")
-    if _concrete(value):
+    if checks.concrete(value):
         valid = np.asarray(value) >= 0 if name == "radius" else ~np.isnan(value)
         if not valid.all():
             checks.fail(name, value, ">= 0" if name == "radius" else "not NaN")
+    # A barrier: XLA would take seconds to fold sums over constant weights.
+    weights = jax.lax.optimization_barrier(weights)
     weights = jnp.where(jnp.broadcast_to(where, shape), jnp.broadcast_to(weights.astype(x.dtype), shape), 0)
     return jnp.broadcast_to(x, shape), weights, jnp.broadcast_to(value.astype(x.dtype), shape[:-1])
-
-
-def _concrete(*arrays: jax.Array) -> bool:
-    return not any(isinstance(array, jax.core.Tracer) for array in arrays)
-
-
-def _array(name: str, value: Any, allowed: str) -> jax.Array:
-    try:
-        array = jnp.asarray(value)
-    except (TypeError, ValueError, OverflowError):
-        checks.fail(name, value, allowed)
-    if array.dtype not in (np.float32, np.float64, bool) and not jnp.issubdtype(array.dtype, jnp.integer):
-        checks.fail(name, f"dtype {array.dtype}", allowed)
-    return array
-
-
-def _broadcast(name: str, array: jax.Array, shape: tuple, data: tuple) -> tuple:
-    try:
-        joint = np.broadcast_shapes(array.shape, shape)
-    except ValueError:
-        joint = ()
-    if joint[-1:] != data[-1:]:
-        checks.fail(name, f"shape {array.shape}", f"of a shape that broadcasts against x of shape {data}")
-    return joint

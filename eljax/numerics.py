@@ -138,3 +138,16 @@ def add(total: RunningSum, x: jax.Array) -> RunningSum:
 def index_tolerance(dtype: jnp.dtype) -> float:
     """Largest relative error of (index − mean) that a decision by index may rest on."""
     return 1e-6 if jnp.dtype(dtype) == jnp.float64 else 1e-4
+
+
+def minus_log_minus(y: jax.Array, rest: jax.Array) -> jax.Array:
+    """−log(1 − y) − y ≥ 0 with rest = 1 − y, accurate relative to itself.
+
+    −log(1 − y) = 2 artanh h with h = y/(2 − y), and 2h − y = y h; the series leaves 1e-15 (float32: 1e-9) at |y| < 1/8.
+    """
+    h = y / (1 + rest)
+    square = h * h
+    series = 0.0
+    for k in (15, 13, 11, 9, 7, 5, 3) if y.dtype == jnp.float64 else (7, 5, 3):
+        series = series * square + 1 / k
+    return jnp.where(jnp.abs(y) < 0.125, y * h + 2 * h * square * series, -jnp.log(rest) - y)

@@ -23,7 +23,6 @@ from importlib.metadata import version
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import Partial
 
 import eljax
 from eljax import arms, engine, policies, random
