@@ -15,6 +15,8 @@ Truncating at even P costs Σ y/(1 − y) at most W_P z^(P+1)/(1 − z), Σ log(
 over ν, so an error in the root, Newton's or the truncation's, enters it at second order only; `arm_index` adds up what
 is left. When a reward falls outside [c − s, c + s], c and s grow and the sums are shifted by binomials, whose
 coefficients' absolute values sum to at most 1: stable.
+
+Written for any number of trailing axes: `numerics.lanes_last` puts a batch there, behind arms, slots and powers.
 """
 
 import functools
@@ -30,7 +32,7 @@ from eljax import numerics
 NEAR = 4  # J: extremes kept on each side
 POWERS = 16  # P: power sums of the bulk, even
 SLACK = 1.2  # the bulk's interval is made this much wider than needed, so that it seldom has to grow
-EVALUATIONS = 16  # at most; the last pole is a start from which two are the rule
+EVALUATIONS = 16  # at most; from the last pole one or two are the rule
 BINOMIALS = np.array([[math.comb(k, j) for j in range(POWERS + 1)] for k in range(1, POWERS + 1)], np.float32)  # exact
 LARGEST_LOG = {np.dtype(np.float32): 40.0, np.dtype(np.float64): 300.0}  # the square of e^this is a normal number
 

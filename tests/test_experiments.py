@@ -1,11 +1,13 @@
 """The experiments at toy size: what they print and write, resuming, bad arguments."""
 
+import json
+
 import pandas as pd
 import pytest
 
 import eljax
 from eljax.results import Result
-from experiments import common, table3
+from experiments import agreement, benchmarks, common, table3
 
 SMALL = ["--runs", "8", "--horizon", "50", "--instances", "exponential"]
 
@@ -108,3 +110,24 @@ def test_help(capsys):
         table3.main(["--help"])
     assert stopped.value.code == 0
     assert "beta_small_gap_unit" in capsys.readouterr().out
+
+
+def test_benchmarks_writes_its_figures(tmp_path, capsys):
+    """The machinery only: nothing about speed is asserted."""
+    sizes = ["--runs", "8", "--horizon", "50", "--only", "radius", "drawing"]
+    assert benchmarks.main([*sizes, "--out", str(tmp_path)]) == 0
+    written = json.loads((tmp_path / "benchmarks.json").read_text())
+    assert [row["figure"] for row in written["figures"]] == [benchmarks.FIGURES[x][0] for x in ("radius", "drawing")]
+    assert all(row["value"] > 0 for row in written["figures"])
+    assert (written["machine"]["runs"], written["machine"]["horizon"]) == (8, 50)
+    assert "radius 3 against radius 0" in capsys.readouterr().out
+
+
+def test_agreement_compares_the_two_indices(tmp_path):
+    sizes = ["--runs", "8", "--horizon", "30", "--laws", "gaussian", "--policies", "el_f, radius 3"]
+    assert agreement.main([*sizes, "--out", str(tmp_path)]) == 0
+    (row,) = pd.read_csv(tmp_path / "table.csv").to_dict("records")
+    assert row["same float64"] == 1
+    assert row["uncertified float64"] == row["uncertified float32"] == 0
+    (row,) = pd.read_csv(tmp_path / "units.csv").to_dict("records")
+    assert [row[f"{change} float64"] for change in ("x 1e-6", "x 1e6", "+ 1e6 sd")] == [1, 1, 1]
