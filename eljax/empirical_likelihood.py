@@ -276,7 +276,8 @@ def _solve_index(gap: jax.Array, p: jax.Array, mean_gap: jax.Array, variance: ja
         # A root found stays as it is, so that a sample's index does not depend on the others of its batch.
         root = jax.tree.map(functools.partial(jnp.where, done), root, new)
         rise = -(mean_gap + root.eps) * jnp.expm1(-c - root.mean_log)
-        return i + 1, root.lift() <= jnp.finfo(gap.dtype).eps * rise, root
+        close = jnp.abs(root.surplus) <= 0.1 * root.slope  # a long step says little of the distance to the root
+        return i + 1, close & (root.lift() <= jnp.finfo(gap.dtype).eps * rise), root
 
     def unfinished(state: tuple[jax.Array, jax.Array, _Root]) -> jax.Array:
         return (state[0] < INDEX_STEPS[gap.dtype]) & ~state[1].all()
