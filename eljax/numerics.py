@@ -143,11 +143,12 @@ def index_tolerance(dtype: jnp.dtype) -> float:
 def minus_log_minus(y: jax.Array, rest: jax.Array) -> jax.Array:
     """−log(1 − y) − y ≥ 0 with rest = 1 − y, accurate relative to itself.
 
-    −log(1 − y) = 2 artanh h with h = y/(2 − y), and 2h − y = y h; the series leaves 1e-15 (float32: 1e-9) at |y| < 1/8.
+    −log(1 − y) = 2 artanh h with h = y/(2 − y), and 2h − y = y h; the series leaves 2e-17 (float32: 2e-8) of the value at
+    |y| < 1/4. Beyond, rounding of log(1 − y) and y is worth at most 22 ulp of their difference.
     """
     h = y / (1 + rest)
     square = h * h
     series = 0.0
-    for k in (15, 13, 11, 9, 7, 5, 3) if y.dtype == jnp.float64 else (7, 5, 3):
+    for k in (19, 17, 15, 13, 11, 9, 7, 5, 3) if y.dtype == jnp.float64 else (9, 7, 5, 3):
         series = series * square + 1 / k
-    return jnp.where(jnp.abs(y) < 0.125, y * h + 2 * h * square * series, -jnp.log(rest) - y)
+    return jnp.where(jnp.abs(y) < 0.25, y * h + 2 * h * square * series, -jnp.log(rest) - y)

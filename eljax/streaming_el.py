@@ -267,7 +267,7 @@ def _evaluate(
     A, B, V = ((x + _total(terms)) / n for x, terms in zip((a, b, v), jax.lax.optimization_barrier(terms), strict=True))
     Y = offset * t
     S = Y + A
-    F = jnp.where(jnp.abs(S) < 0.125, A - B - numerics.minus_log_minus(-S, 1 + S), jnp.log1p(S) - Y - B)
+    F = jnp.where(jnp.abs(S) < 0.25, A - B - numerics.minus_log_minus(-S, 1 + S), jnp.log1p(S) - Y - B)
     return _Sums(S, B, -(Y + B), F, (V - S**2) / (1 + S))
 
 
@@ -287,7 +287,7 @@ def _error(
     moved = jnp.abs(end.next_gap - end.gap) + in_f * width / at.slope  # how far the root may be
     root = 2 * (jnp.abs(jnp.expm1(at.F - level)) + in_f) * moved
     truncation = jnp.exp(at.log_mean - level) * (tail_l + shaken) * width
-    rounding = eps * (16 * at.B * width + 4 * jnp.abs(end.rise) + 4 * jnp.abs(offset))
+    rounding = eps * (24 * at.B * width + 4 * jnp.abs(end.rise) + 4 * jnp.abs(offset))
     error = truncation + jnp.maximum(root, end.newton) + rounding
     overflow = n >= 2 ** (jnp.finfo(n.dtype).nmant + 1)  # multiplicities are floats, whole up to here
     return jnp.where((has_bulk & ~(z < 1)) | jnp.isnan(error) | overflow, jnp.inf, error)

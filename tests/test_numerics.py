@@ -105,7 +105,7 @@ def test_minus_log_minus_is_accurate_relative_to_itself():
     """−log(1 − y) − y against 50 digits, from −1e6 to next to 1 and down to 1e-12."""
     dtype = jnp.result_type(float)
     y = np.concatenate([s * np.geomspace(1e-12, 0.99, 60) for s in (-1, 1)] + [-np.geomspace(1, 1e6, 20)]).astype(dtype)
-    y = np.append(y, [0.125, -0.125, np.nextafter(dtype.type(0.125), dtype.type(0))]).astype(dtype)
+    y = np.append(y, [0.25, -0.25, np.nextafter(dtype.type(0.25), dtype.type(0))]).astype(dtype)
     mine = np.asarray(numerics.minus_log_minus(jnp.asarray(y), jnp.asarray(1 - y)), np.float64)
     with mpmath.workdps(50):
         # 1 − y is given, rounded: the truth takes y for small and 1 − y for large |y|, as the rounding of y moves it.

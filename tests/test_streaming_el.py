@@ -7,7 +7,7 @@ import pytest
 
 import eljax
 from eljax import engine, streaming_el
-from eljax.empirical_likelihood import el_index
+from eljax.empirical_likelihood import el_index, el_index_with_error
 from eljax.policies import el_f, el_ucb
 
 G2 = eljax.log_squared()
@@ -67,6 +67,55 @@ def test_the_error_bound_holds(name, dtype):
     np.testing.assert_allclose(
         mean, exact_mean.astype(np.float64), rtol=0, atol=2 * np.finfo(dtype).eps * largest.max()
     )
+
+
+def adversarial(rng, size):
+    """One stream of a random kind: tails, few values, clusters, drifts, outliers; any sign, unit and offset."""
+    kinds = [
+        lambda: rng.normal(size=size),
+        lambda: rng.standard_t(rng.uniform(0.6, 4), size),
+        lambda: np.exp(rng.uniform(0.5, 4) * rng.normal(size=size)),
+        lambda: rng.beta(*rng.uniform(0.05, 2, 2), size),
+        lambda: rng.choice(rng.normal(size=rng.integers(2, 14)), size),
+        lambda: np.where(rng.random(size) < 0.97, rng.normal(), rng.normal(size=size)),
+        lambda: rng.uniform() * np.cumsum(rng.normal(size=size)) + rng.normal(size=size),
+        lambda: rng.normal(size=size) * np.where(rng.random(size) < 0.03, 10 ** rng.uniform(0, 12), 1),
+        lambda: np.concatenate([np.full(size // 3, rng.normal()), rng.standard_cauchy(size - size // 3)]),
+    ]
+    x = kinds[rng.integers(len(kinds))]() * rng.choice([-1, 1]) * 10 ** rng.uniform(-3, 3)
+    return x + (rng.random() < 0.3) * 10 ** rng.uniform(0, 4) * x.std()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_the_error_bound_holds_on_adversarial_streams(dtype):
+    """256 streams, radii 1e-3 to 100, at eight sizes; the exact index is right to its own bound."""
+    rng, sizes = np.random.default_rng(1), (5, 12, 20, 35, 60, 120, 250, 400)
+    with jax.enable_x64(True):
+        rewards = np.stack([adversarial(rng, 400) for _ in range(256)]).astype(dtype)
+        radius = (10 ** rng.uniform(-3, 2, 256)).astype(dtype)
+        index, error, mean = (np.asarray(x, np.float64) for x in indices(rewards, radius))
+        rewards, radius = rewards.astype(np.float64), radius.astype(np.float64)
+        for n in sizes:
+            seen = np.broadcast_to(np.arange(400) < n, rewards.shape)
+            truth, relative = (np.asarray(x) for x in el_index_with_error(rewards, radius, seen))
+            rounding = 2 * np.finfo(dtype).eps * np.abs(rewards[:, :n]).max(1) + relative * np.abs(
+                truth - mean[:, n - 1]
+            )
+            assert (np.abs(index[:, n - 1] - truth) <= error[:, n - 1] + rounding).all()
+
+
+def test_the_exact_solve_does_not_stop_on_a_plateau():
+    """19 values within 800, one 1e7 below, level 3.5: next to the maximum F hardly moves. Against the min form."""
+    rng = np.random.default_rng(0)
+    x = np.append(rng.normal(0, 400, 19), -1e7)
+    with jax.enable_x64(True):
+        mine = float(el_index(x, 69.3))
+    pole = x.max() + np.exp(np.linspace(-20, 20, 400_001)).astype(np.longdouble)
+    best = min(
+        (pole - np.exp(np.log(pole[:, None] - x).mean(1) - np.longdouble(69.3 / 20))).min()
+        for pole in np.array_split(pole, 80)
+    )
+    assert abs(mine - best) <= 1e-9 * (best - x.mean())
 
 
 @pytest.mark.parametrize("name", ["gaussian", "exponential", "left-skewed", "student t3", "clinical", "cauchy"])
