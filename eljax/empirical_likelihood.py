@@ -319,6 +319,7 @@ def _index_parts(x: jax.Array, weights: jax.Array, radius: jax.Array) -> _Index:
     eps = jnp.exp(root.y)
     tau, denominator = eps / (gap + eps), mean_gap + eps
     a1, decay = jnp.sum(s.p * tau, -1, keepdims=True), c + _mean_log(gap, s.p, mean_gap, eps)
+    a1 = jnp.where(a1 > 0, a1, 1)  # an empty sample
     by_x = s.p * tau / a1
     by_weight = (
         -s.span * denominator * jnp.exp(-decay) / s.total * (decay + jnp.log((gap + eps) / denominator)) / s.scale

@@ -143,8 +143,8 @@ def index_tolerance(dtype: jnp.dtype) -> float:
 def minus_log_minus(y: jax.Array, rest: jax.Array) -> jax.Array:
     """−log(1 − y) − y ≥ 0 with rest = 1 − y, accurate relative to itself.
 
-    −log(1 − y) = 2 artanh h with h = y/(2 − y), and 2h − y = y h; the series leaves 2e-17 (float32: 2e-8) of the value at
-    |y| < 1/4. Beyond, rounding of log(1 − y) and y is worth at most 22 ulp of their difference.
+    −log(1 − y) = 2 artanh h with h = y/(2 − y), and 2h − y = y h; the series leaves 2e-17 (float32: 2e-8) of the value
+    at |y| < 1/4. Beyond, rounding of log(1 − y) and y is worth at most 22 ulp of their difference.
     """
     h = y / (1 + rest)
     square = h * h
