@@ -180,7 +180,7 @@ def _solve(stream: Stream, radius: jax.Array) -> tuple[jax.Array, jax.Array, jax
         newton = 2 * jnp.abs(jnp.expm1(at.F - level) * (next_gap - gap))
         # A long step says little of the distance to the root; a pole pinned at the maximum is within its gap of it.
         newton = jnp.where(jnp.abs(step) <= v / 4, newton, jnp.where(next_v == largest, gap, jnp.inf))
-        done = (constant | (newton <= 1e-3 * jnp.sqrt(eps) * (rise - (average - c)))).astype(dtype)
+        done = (constant | (newton <= 3 * eps * (rise - (average - c)))).astype(dtype)
         new = _Evaluation(done, gap, next_v, next_gap, rise, newton, at)
         return jax.tree.map(lambda x, y: jnp.where(last.done > 0, x, y), last, new)
 
