@@ -156,9 +156,8 @@ def _solve(stream: Stream, radius: jax.Array) -> tuple[jax.Array, jax.Array, jax
     eps, largest = jnp.finfo(dtype).eps, LARGEST_LOG[np.dtype(dtype)]
     n = jnp.maximum(stream.count, 1).astype(dtype)
     average, high = mean(stream), stream.top[0]
-    constant = ~(high > stream.low)
-    has_bulk = stream.bulk_count > 0
-    c = jnp.where(has_bulk, stream.centre, average)
+    c = jnp.where(stream.bulk_count > 0, stream.centre, average)
+    constant = ~(high > c)  # or so nearly that the centre is rounded to the maximum
     span = jnp.where(constant, 1, high - c)
     bulk = stream.power_sums.high + stream.power_sums.low
     near, bulk = jax.lax.optimization_barrier((_near_field(stream, c, span), bulk))
@@ -195,11 +194,12 @@ def _solve(stream: Stream, radius: jax.Array) -> tuple[jax.Array, jax.Array, jax
 
     error = _error(stream, bulk[-1], end, span, average - c, level)
     is_mean = radius == 0
-    index = jnp.where(constant, high, jnp.where(is_mean, average, jnp.clip(c + end.rise, average, high)))
+    index = jnp.where(is_mean, average, jnp.where(constant, high, jnp.clip(c + end.rise, average, high)))
     index = jnp.where(stream.count > 0, index, jnp.inf)
     bend = end.next_v / normal
     bend = jnp.where((bend > 0.25) & (bend < 4) & ~constant, bend, 1)
-    return index, jnp.where(constant | is_mean, 0, error), bend
+    error = jnp.where(is_mean | (stream.count == 0), 0, jnp.where(constant, high - stream.low, error))
+    return index, error, bend
 
 
 class _Near(NamedTuple):

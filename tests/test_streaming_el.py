@@ -163,6 +163,9 @@ def test_edge_cases():
     assert after([7.0], 3.0) == (7, 0)
     assert after([7.0, 7.0, 7.0], 40.0) == (7, 0)
     assert after([0.0, 1.0, 5.0], 0.0) == (2, 0)
+    assert after(np.float32([24264.922, 24264.922, 24264.92]), 0.01)[0] <= np.float32(
+        24264.922
+    )  # a mean next to the top
     index, error = after([0.0, 1.0], 3.0)  # (1 + √(1 − e⁻³)) / 2
     assert abs(index - 0.98739432999167524) <= error + 1e-7
 
