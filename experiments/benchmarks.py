@@ -1,11 +1,12 @@
 """How fast the simulator is: one table of ratios, each measured side by side in one process.
 
+    pip install '.[benchmarks]'
     python -m experiments.benchmarks            # all figures, 6 minutes on two cores
     python -m experiments.benchmarks --only radius laws
 
 The work is EL-F with radius 3 and g2 on two Gaussian arms (means .5, 0, sd 1), T = 10,000, 1,024 runs, float32, all
 cores, after compilation, unless a figure says otherwise. The sides of a ratio take turns, and the best of their times
-is compared: what else the machine does only ever adds. Writes table.csv and benchmarks.json.
+is compared: what else the machine does only ever adds. Writes table.csv and benchmarks.json, after Ctrl-C too.
 """
 
 import gc
@@ -27,6 +28,7 @@ from jax.tree_util import Partial
 
 import eljax
 from eljax import arms, engine, policies, random
+from eljax.cli import INTERRUPTED
 from eljax.types import Policy
 from experiments import common
 
@@ -209,17 +211,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     size = SIZE | {name: value for name, value in vars(args).items() if name in SIZE}
     out = common.output_folder(parser, args.out)
-    rows, started = [], time.perf_counter()
-    for name in args.only:
-        title, measure, sense, target, beyond = FIGURES[name]
-        print(f"{title} ...", end=" ", flush=True)
-        figure = measure(size)
-        gc.collect()
-        met = [figure["value"] >= x if sense == ">=" else figure["value"] <= x for x in (target, beyond)]
-        verdict = "no target" if np.isinf(target) else "beyond" if met[1] else "met" if met[0] else "missed"
-        limits = {} if np.isinf(target) else {"target": f"{sense} {target:g}", "beyond": f"{sense} {beyond:g}"}
-        rows.append({"figure": title, **figure, **limits, "": verdict})
-        print(f"{figure['value']:.4g} ({verdict}; {figure['note']})", flush=True)
+    rows, started, code = [], time.perf_counter(), 0
+    try:
+        for name in args.only:
+            print(f"{FIGURES[name][0]} ...", end=" ", flush=True)
+            rows.append(_row(name, size))
+            print(f"{rows[-1]['value']:.4g} ({rows[-1]['']}; {rows[-1]['note']})", flush=True)
+    except KeyboardInterrupt:
+        print("\nInterrupted: the figures so far are written.", file=sys.stderr)
+        code = INTERRUPTED
     machine = {
         "cpu": platform.processor() or platform.machine(),
         "cores": len(os.sched_getaffinity(0)),
@@ -232,7 +232,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         json.dumps({"machine": machine, "figures": rows}, indent=1, ensure_ascii=False)
     )
     common.show(f"Ratios on {machine['cores']} cores, {machine['seconds']} s", rows, out / "table.csv")
-    return 0
+    return code
+
+
+def _row(name: str, size: dict) -> dict:
+    """One figure, measured and judged."""
+    title, measure, sense, target, beyond = FIGURES[name]
+    figure = measure(size)
+    gc.collect()
+    met = [figure["value"] >= x if sense == ">=" else figure["value"] <= x for x in (target, beyond)]
+    verdict = "no target" if np.isinf(target) else "beyond" if met[1] else "met" if met[0] else "missed"
+    limits = {} if np.isinf(target) else {"target": f"{sense} {target:g}", "beyond": f"{sense} {beyond:g}"}
+    return {"figure": title, **figure, **limits, "": verdict}
 
 
 def _simulate(bandit: eljax.Bandit, policy: Policy, size: dict) -> None:

@@ -131,3 +131,15 @@ def test_agreement_compares_the_two_indices(tmp_path):
     assert row["uncertified float64"] == row["uncertified float32"] == 0
     (row,) = pd.read_csv(tmp_path / "units.csv").to_dict("records")
     assert [row[f"{change} float64"] for change in ("x 1e-6", "x 1e6", "+ 1e6 sd")] == [1, 1, 1]
+
+
+def test_interrupted_benchmarks_keep_their_figures(tmp_path, monkeypatch):
+    def interrupted(size):
+        raise KeyboardInterrupt
+
+    finished = (benchmarks.FIGURES["laws"][0], lambda size: {"value": 1.0, "note": ""}, "<=", 2, 1.2)
+    stopped = (benchmarks.FIGURES["arms"][0], interrupted, "<=", 4, 2)
+    monkeypatch.setattr(benchmarks, "FIGURES", benchmarks.FIGURES | {"laws": finished, "arms": stopped})
+    assert benchmarks.main(["--only", "laws", "arms", "--out", str(tmp_path)]) == 130
+    (row,) = json.loads((tmp_path / "benchmarks.json").read_text())["figures"]
+    assert (row["figure"], row["value"]) == (finished[0], 1.0)
