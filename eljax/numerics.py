@@ -66,14 +66,14 @@ def write(values: jax.Array, arm: jax.Array, new: jax.Array) -> jax.Array:
         return jnp.stack(
             [jnp.where(arm == k, new, zero) + jnp.where(arm == k, zero, values[k]) for k in range(values.shape[0])]
         )
-    chosen = _numbers(values) == arm
+    chosen = _numbers(values.shape[0], values.ndim - 1) == arm
     return jnp.where(chosen, new, zero) + jnp.where(chosen, zero, values)
 
 
 def place(new: jax.Array, arm: jax.Array, num_arms: int) -> jax.Array:
     """[K, ...]: `new` at `arm`, 0 elsewhere."""
-    arms = jnp.arange(num_arms, dtype=jnp.int32).reshape(-1, *[1] * new.ndim)
-    return jnp.where(arms == arm, new, jnp.zeros_like(new))
+    chosen = _numbers(num_arms, new.ndim) == arm
+    return jnp.where(chosen, new, jnp.zeros_like(new))
 
 
 def tie_tolerance(magnitude: jax.Array) -> jax.Array:
@@ -93,7 +93,7 @@ def argmax_tied(index: jax.Array, magnitude: jax.Array, error: jax.Array) -> tup
     tolerance = tie_tolerance(jnp.maximum(magnitude, read(magnitude, best)))
     behind = jnp.where(index == largest, 0, largest - index)  # inf − inf is a tie
     tied = (behind < tolerance) | (behind == 0)
-    doubt = jnp.where(_numbers(index) == best, 0, error + read(error, best))
+    doubt = jnp.where(_numbers(index.shape[0], index.ndim - 1) == best, 0, error + read(error, best))
     sure = (behind + doubt < tolerance) | (behind - doubt >= tolerance) | (doubt == 0)
     return argmax(tied), all_of(sure & ~jnp.isnan(index))
 
@@ -116,9 +116,9 @@ def all_of(flags: jax.Array) -> jax.Array:
     return functools.reduce(jnp.logical_and, [flags[k] for k in range(flags.shape[0])])
 
 
-def _numbers(values: jax.Array) -> jax.Array:
-    """0, 1, ..., K − 1 along the first axis of `values`, broadcastable to it."""
-    return jnp.arange(values.shape[0], dtype=jnp.int32).reshape(-1, *[1] * (values.ndim - 1))
+def _numbers(num_arms: int, axes: int) -> jax.Array:
+    """[K, 1, ...]: 0, 1, ..., K − 1 before `axes` trailing axes."""
+    return jnp.arange(num_arms, dtype=jnp.int32).reshape(-1, *[1] * axes)
 
 
 class RunningSum(NamedTuple):
@@ -133,6 +133,11 @@ def add(total: RunningSum, x: jax.Array) -> RunningSum:
     high = total.high + x
     part = high - total.high
     return RunningSum(high, total.low + ((total.high - (high - part)) + (x - part)))
+
+
+def mean_about(centre: jax.Array, total: RunningSum, count: jax.Array) -> jax.Array:
+    """The mean of `count` numbers from the sum of their distances to `centre`; the centre if there are none."""
+    return centre + (total.high + total.low) / jnp.maximum(count, 1)
 
 
 def index_tolerance(dtype: jnp.dtype) -> float:

@@ -83,7 +83,7 @@ def init(num_arms: int, dtype: jnp.dtype) -> Stream:
 @numerics.lanes_last
 def mean(stream: Stream) -> jax.Array:
     """Sample mean, right to rounding and independent of the order of the rewards."""
-    return stream.first + (stream.total.high + stream.total.low) / jnp.maximum(stream.count, 1)
+    return numerics.mean_about(stream.first, stream.total, stream.count)
 
 
 @numerics.lanes_last
@@ -101,8 +101,8 @@ def push(streams: Stream, arm: jax.Array, x: jax.Array) -> Stream:
     centre = jnp.where(grow, bottom[-1] + (top[-1] - bottom[-1]) / 2, old.centre)
     half = jnp.where(grow, SLACK * (top[-1] - bottom[-1]) / 2, old.half)
     unit = jnp.where(half > 0, half, 1)
-    shift = jnp.where(grow & (old.bulk_count > 0), (old.centre - centre) / unit, 0)
-    sums = _grown(grow & (old.bulk_count > 0), arm, streams.power_sums, old.bulk_count, old.half / unit, shift)
+    scale, shift = old.half / unit, (old.centre - centre) / unit
+    sums = _grown(grow & (old.bulk_count > 0), arm, streams.power_sums, old.bulk_count, scale, shift)
     powers = _powers(jnp.where(moves, (value - centre) / unit, 0))
     new = Stream(
         count=old.count + 1,

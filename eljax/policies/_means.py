@@ -35,7 +35,7 @@ def update(state: MeanState, arm: jax.Array, reward: jax.Array) -> MeanState:
 @numerics.lanes_last
 def mean(state: MeanState) -> jax.Array:
     """[K] sample means, the first centre (0) for arms without rewards."""
-    return state.centre + (state.total.high + state.total.low) / jnp.maximum(state.count, 1)
+    return numerics.mean_about(state.centre, state.total, state.count)
 
 
 def largest(index: jax.Array, magnitude: jax.Array) -> Decision:
