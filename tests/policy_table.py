@@ -11,10 +11,17 @@ from eljax.types import Policy
 
 
 class Entry(NamedTuple):
+    """A policy and what is true of it. The key of an entry starts with the policy's name."""
+
     make: Callable[[], Policy]
     varied: Callable[[], Policy]  # the same family with other hyperparameters: must not compile again
-    scale_free: bool = True
-    forces: bool = True
+    scale_free: bool = True  # X -> aX changes no choice
+    shift_free: bool = True  # X -> X + b changes no choice
+    forces: bool = True  # the opening pulls are forced exploration
+    opening: int = 1  # pulls of each arm, in order, before anything else
+    unit: bool = False  # made for rewards in [0, 1]
+    random: bool = False  # uses its key beyond ties
+    equal: str | None = "first"  # arms that look the same: always the "first", in "turns", or None (neither)
 
 
 G2 = eljax.log_squared()
@@ -42,11 +49,13 @@ TABLE = {
     "el_ucb": Entry(
         lambda: eljax.policies.el_ucb(eljax.log_schedule(1.0)), lambda: eljax.policies.el_ucb(eljax.log_schedule(2.0))
     ),
-    "ucb": Entry(lambda: eljax.policies.ucb(1.0), lambda: eljax.policies.ucb(0.5), scale_free=False, forces=False),
+    "ucb": Entry(
+        lambda: eljax.policies.ucb(1.0), lambda: eljax.policies.ucb(0.5), scale_free=False, forces=False, equal="turns"
+    ),
 }
 
 
-def replay(policy: Policy, rewards: jax.Array, seed: int = 0) -> tuple[jax.Array, jax.Array]:
+def replay(policy: Policy, rewards: jax.Array, seed: int | jax.Array = 0) -> tuple[jax.Array, jax.Array]:
     """The arms [T] and forced flags [T] of a policy that meets the given rewards [K, T], pull by pull."""
     num_arms, horizon = rewards.shape
     key = jax.random.key(seed)
