@@ -26,7 +26,6 @@ dU/dx_i = q_i, dlogEL/dμ = −λ, dlogEL/dx_i = λ q_i: the derivative rules ne
 """
 
 import functools
-import math
 from typing import Any, NamedTuple
 
 import jax
@@ -337,20 +336,10 @@ def _index_parts(x: jax.Array, weights: jax.Array, radius: jax.Array) -> _Index:
 @jax.custom_jvp
 def _index(x: jax.Array, weights: jax.Array, radius: jax.Array) -> tuple[jax.Array, jax.Array]:
     """(U, error) of x [..., n], weights [..., n], radius [...]; on CPUs so many samples at a time as stay in cache."""
-    rows, lead, n = max(BLOCK_BYTES // (x.shape[-1] * x.dtype.itemsize), 1), x.shape[:-1], x.shape[-1]
-    samples = math.prod(lead)
-    if samples <= rows or jax.default_backend() != "cpu":
+    if jax.default_backend() != "cpu":
         return _index_parts(x, weights, radius)[:2]
-
-    def blocks(a: jax.Array, *width: int) -> jax.Array:
-        a = a.reshape(samples, *width)
-        a = jnp.pad(a, [(0, -samples % rows)] + [(0, 0)] * len(width), mode="edge")
-        return a.reshape(-1, rows, *width)
-
-    upper_error = jax.lax.map(
-        lambda block: _index_parts(*block)[:2], (blocks(x, n), blocks(weights, n), blocks(radius))
-    )
-    return tuple(a.reshape(-1)[:samples].reshape(lead) for a in upper_error)
+    rows = max(BLOCK_BYTES // (x.shape[-1] * x.dtype.itemsize), 1)
+    return numerics.in_blocks(lambda *block: _index_parts(*block)[:2], radius.shape, rows, (x, weights, radius))
 
 
 def _index_jvp(primals: tuple, tangents: tuple) -> tuple:
