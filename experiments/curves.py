@@ -28,7 +28,7 @@ def _work(name: str, args: argparse.Namespace) -> None:
 
 
 def figure(results: dict[str, dict[str, Result]], path: Path) -> None:
-    """Above the mean ± 2 standard errors, below the median; both axes logarithmic, since regrets differ by 100 times."""
+    """Above the mean ± 2 standard errors, below the median; log axes, since regrets differ by 100 times."""
     picture = Figure(figsize=(3.3 * len(results) + 0.8, 6.4), layout="constrained")
     panels = picture.subplots(2, len(results), squeeze=False, sharex=True)
     for column, (instance, by_policy) in zip(panels.T, results.items(), strict=True):

@@ -3,8 +3,8 @@
     python -m experiments.table3
 
 EL-F with both schedules at radius 0 and 3, R-UCB with both, FE with its three sequences, RDS with two bonuses. All meet
-the same rewards. The instances are ours in the paper's spirit (`eljax.paper_instances`), so numbers compare in order, not in value. A
-result is written as soon as it is finished; running again with the same arguments continues from those.
+the same rewards. The instances are ours in the paper's spirit (`eljax.paper_instances`), so numbers compare in order,
+not in value. A result is written as soon as it is finished; running again with the same arguments continues from those.
 """
 
 import argparse
