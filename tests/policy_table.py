@@ -27,6 +27,7 @@ class Entry(NamedTuple):
 
 G2 = eljax.log_squared()
 TABLE = {
+    "ahb": Entry(eljax.policies.ahb, eljax.policies.ahb, forces=False, random=True, equal=None),
     "el_f": Entry(lambda: eljax.policies.el_f(G2, 3.0), lambda: eljax.policies.el_f(G2, 0.5)),
     "el_f radius 0": Entry(lambda: eljax.policies.el_f(G2, 0.0), lambda: eljax.policies.el_f(G2, 1e-6)),
     "el_f moving radius": Entry(

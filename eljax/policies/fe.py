@@ -70,7 +70,7 @@ def fe(sequence: str, horizon: int | None = None) -> Policy:
     )
 
 
-def _validate(num_arms: int, horizon: int, **hyperparameters: object) -> None:
+def _validate(num_arms: int, simulated: int, *, sequence: Option, horizon: int | None) -> None:
     pass  # nothing depends on the sizes; the slot names the hyperparameters
 
 
