@@ -2,7 +2,8 @@
 
 import argparse
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -11,8 +12,39 @@ import numpy as np
 import pandas as pd
 
 import eljax
+from eljax.cli import INTERRUPTED
 from eljax.results import Result, readable, writable
 from eljax.types import Policy, describe
+
+SCHEDULES = {"g1": eljax.log_loglog(), "g2": eljax.log_squared()}
+
+
+def main(
+    work: Callable[[argparse.Namespace], None],
+    doc: str,
+    name: str,
+    size: Mapping[str, int],
+    argv: Sequence[str] | None = None,
+    **choices: Sequence[str],
+) -> int:
+    """Parse the arguments, make the folder, do `work`; the exit code is 0, 2 for a bad argument, 130 when interrupted.
+
+    `work` gets what `parser` and `choices` define: each choice, such as laws=["gaussian"], becomes an option --laws
+    that takes some of the names, by default all.
+    """
+    arguments = parser(doc.partition("\n")[0], name)
+    for option, names in choices.items():
+        choose(arguments, option, names)
+    arguments.set_defaults(**size)
+    args = arguments.parse_args(argv)
+    args.out = output_folder(arguments, args.out)
+    try:
+        work(args)
+    except KeyboardInterrupt:
+        print("Interrupted: the same command continues from what is kept.", file=sys.stderr)
+        return INTERRUPTED
+    print(f"Written to {args.out}")
+    return 0
 
 
 def parser(description: str, name: str) -> argparse.ArgumentParser:
@@ -33,9 +65,14 @@ def parser(description: str, name: str) -> argparse.ArgumentParser:
 
 def instances(arguments: argparse.ArgumentParser) -> None:
     """Add --instances: some of the paper's instances by name, default all of them."""
-    names = list(eljax.paper_instances())
+    choose(arguments, "instances", list(eljax.paper_instances()))
+
+
+def choose(arguments: argparse.ArgumentParser, option: str, names: Sequence[str]) -> None:
+    """Add an option that takes some of the names, default all of them."""
+    what = option.upper().rstrip("S")
     arguments.add_argument(
-        "--instances", nargs="+", choices=names, default=names, metavar="NAME", help=f"any of {', '.join(names)}"
+        f"--{option}", nargs="+", choices=names, default=names, metavar=what, help=f"any of {', '.join(names)}"
     )
 
 
@@ -47,6 +84,25 @@ def output_folder(arguments: argparse.ArgumentParser, out: Path) -> Path:
     except OSError as error:
         arguments.error(f"argument --out: cannot write to {str(out)!r}: {error}")
     return out
+
+
+def simulate_all(
+    args: argparse.Namespace, jobs: Mapping[tuple[str, ...], tuple[eljax.Bandit, Policy]]
+) -> dict[tuple[str, ...], Result]:
+    """The result of each job, a (bandit, policy) under its names; finished ones are kept and found again."""
+    results, size = {}, {name: getattr(args, name) for name in ("horizon", "runs", "seed")}
+    try:
+        for names, (bandit, policy) in jobs.items():
+            path = args.out / f"{file_name(*names)}.npz"
+            result, loaded = simulate_or_load(path, bandit, policy, **size)
+            results[names] = result
+            note = f" (loaded from {path}, not recomputed)" if loaded else ""
+            count = f"[{len(results)}/{len(jobs)}]"
+            print(f"{count} {', '.join(names)}: mean {readable(result.mean()[-1])}{note}", flush=True)
+    except KeyboardInterrupt:
+        print(f"\n{len(results)} of {len(jobs)} results are kept in {args.out}.", file=sys.stderr)
+        raise
+    return results
 
 
 def simulate_or_load(
@@ -78,8 +134,9 @@ def show(title: str, rows: Sequence[dict], path: Path) -> None:
     shown = frame.copy()
     for column in shown.select_dtypes("float").columns:
         shown[column] = shown[column].map(readable)
-    if "instance" in shown:
-        shown.loc[shown["instance"].duplicated(), "instance"] = ""
+    first = shown.columns[0]
+    if not pd.api.types.is_numeric_dtype(shown[first]):
+        shown.loc[shown[first] == shown[first].shift(), first] = ""
     print(f"\n{title}\n{shown.to_string(index=False)}\n")
 
 

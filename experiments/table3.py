@@ -6,6 +6,7 @@ The instances are ours in the paper's spirit (`eljax.paper_instances`), so numbe
 result is written as soon as it is finished; running again with the same arguments continues from those.
 """
 
+import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,8 +16,7 @@ from matplotlib.figure import Figure
 
 import eljax
 from eljax import plots, policies
-from eljax.cli import INTERRUPTED
-from eljax.results import Result, readable
+from eljax.results import Result, TailProbability
 from experiments import common
 
 # Radius 0 makes the EL index the mean, which is g-forcing: the same pulls without a solve.
@@ -31,43 +31,23 @@ SIZE = {"horizon": 10_000, "runs": 1_024}  # the paper's
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the experiment; the exit code is 0, 2 for a bad argument, 130 when interrupted."""
-    parser = common.parser(__doc__.partition("\n")[0], "table3")
-    common.instances(parser)
-    args = parser.parse_args(argv)
-    size = SIZE | {name: value for name, value in vars(args).items() if name in SIZE}  # what was given wins
-    out = common.output_folder(parser, args.out)
+    return common.main(work, __doc__, "table3", SIZE, argv, instances=list(eljax.paper_instances()))
 
-    bandits = {name: bandit for name, bandit in eljax.paper_instances().items() if name in args.instances}
-    total = len(bandits) * len(POLICIES)
-    results: dict[str, dict[str, Result]] = {}
-    done = 0
-    try:
-        for instance, bandit in bandits.items():
-            for name, policy in POLICIES.items():
-                path = out / f"{common.file_name(instance, name)}.npz"
-                result, loaded = common.simulate_or_load(path, bandit, policy, **size, seed=args.seed)
-                results.setdefault(instance, {})[name] = result
-                done += 1
-                note = f" (loaded from {path}, not recomputed)" if loaded else ""
-                print(f"[{done}/{total}] {instance}, {name}: mean {readable(result.mean()[-1])}{note}", flush=True)
-    except KeyboardInterrupt:
-        print(
-            f"\nInterrupted: {done} of {total} results are kept in {out}; the same command continues.", file=sys.stderr
-        )
-        return INTERRUPTED
 
-    rows = [row(instance, name, result) for instance, by in results.items() for name, result in by.items()]
-    title = f"Final pseudo-regret, our parameters, T = {size['horizon']:,}, {size['runs']:,} runs (se: standard error)"
-    common.show(title, rows, out / "table.csv")
-    figure(results, out / "table3.png")
-    print(f"Written to {out}: table.csv, table3.png, and {total} result files (eljax.Result.load)")
-    return 0
+def work(args: argparse.Namespace) -> None:
+    """Simulate, then print and write the table and the figure."""
+    bandits = eljax.paper_instances()
+    jobs = {(instance, name): (bandits[instance], POLICIES[name]) for instance in args.instances for name in POLICIES}
+    results = common.simulate_all(args, jobs)
+    rows = [row(instance, name, result) for (instance, name), result in results.items()]
+    title = f"Final pseudo-regret, our parameters, T = {args.horizon:,}, {args.runs:,} runs (se: standard error)"
+    common.show(title, rows, args.out / "table.csv")
+    by_instance = {instance: {name: results[instance, name] for name in POLICIES} for instance in args.instances}
+    figure(by_instance, args.out / "table3.png")
 
 
 def row(instance: str, name: str, result: Result) -> dict:
-    """One row of the table. A high-regret run ends with R(T) > 0.1 · (smallest gap > 0) · T."""
-    smallest_gap = result.gaps[result.gaps > 0].min()
-    high = 0.1 * smallest_gap * result.horizon
+    """One row of the table."""
     return {
         "instance": instance,
         "policy": name,
@@ -77,8 +57,13 @@ def row(instance: str, name: str, result: Result) -> dict:
         "median_se": result.median_standard_error()[-1],
         "q10": result.quantile(0.1)[-1],
         "q90": result.quantile(0.9)[-1],
-        "high_regret": result.tail(high).probability,
+        "high_regret": high_regret(result).probability,
     }
+
+
+def high_regret(result: Result) -> TailProbability:
+    """Frequency, with its exact interval, of runs that end with R(T) > 0.1 · (smallest gap > 0) · T."""
+    return result.tail(0.1 * result.gaps[result.gaps > 0].min() * result.horizon)
 
 
 def figure(results: dict[str, dict[str, Result]], path: Path) -> None:
