@@ -21,11 +21,13 @@ class Entry(NamedTuple):
     opening: int = 1  # pulls of each arm, in order, before anything else
     unit: bool = False  # made for rewards in [0, 1]
     random: bool = False  # uses its key beyond ties
+    in_turn: bool = False  # explores in the order of the opening for ever, so the order of the arms keeps mattering
     equal: str | None = "first"  # arms that look the same: always the "first", in "turns", or None (neither)
 
 
 G2 = eljax.log_squared()
 TABLE = {
+    "ahb": Entry(eljax.policies.ahb, eljax.policies.ahb, forces=False, random=True, equal=None),
     "el_f": Entry(lambda: eljax.policies.el_f(G2, 3.0), lambda: eljax.policies.el_f(G2, 0.5)),
     "el_f radius 0": Entry(lambda: eljax.policies.el_f(G2, 0.0), lambda: eljax.policies.el_f(G2, 1e-6)),
     "el_f moving radius": Entry(
@@ -45,6 +47,18 @@ TABLE = {
     ),
     "el_f fallback": Entry(
         lambda: eljax.policies.el_f(G2, 3.0).fallback, lambda: eljax.policies.el_f(G2, 0.5).fallback
+    ),
+    "fe sqrt": Entry(
+        lambda: eljax.policies.fe("sqrt", 40), lambda: eljax.policies.fe("sqrt", 4_000), in_turn=True, equal=None
+    ),
+    "fe linear": Entry(
+        lambda: eljax.policies.fe("linear"), lambda: eljax.policies.fe("linear"), in_turn=True, equal=None
+    ),
+    "fe exponential": Entry(
+        lambda: eljax.policies.fe("exponential", 40),
+        lambda: eljax.policies.fe("exponential", 4_000),
+        in_turn=True,
+        equal=None,
     ),
     "el_ucb": Entry(
         lambda: eljax.policies.el_ucb(eljax.log_schedule(1.0)), lambda: eljax.policies.el_ucb(eljax.log_schedule(2.0))

@@ -3,7 +3,7 @@
 from eljax.arms import tilted
 from eljax.arms.bandit import Bandit
 from eljax.arms.base import Arm
-from eljax.arms.closed_form import exponential, gaussian, laplace, pareto, uniform
+from eljax.arms.closed_form import clipped_gaussian, exponential, gaussian, laplace, pareto, uniform
 from eljax.arms.discrete import bernoulli, dirac, discrete, empirical, two_point
 from eljax.arms.instances import paper_instances
 from eljax.arms.law import Law, reward
@@ -15,6 +15,7 @@ __all__ = [
     "Law",
     "bernoulli",
     "beta",
+    "clipped_gaussian",
     "dirac",
     "discrete",
     "empirical",
