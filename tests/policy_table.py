@@ -21,11 +21,13 @@ class Entry(NamedTuple):
     opening: int = 1  # pulls of each arm, in order, before anything else
     unit: bool = False  # made for rewards in [0, 1]
     random: bool = False  # uses its key beyond ties
+    in_turn: bool = False  # explores in the order of the opening for ever, so the order of the arms keeps mattering
     equal: str | None = "first"  # arms that look the same: always the "first", in "turns", or None (neither)
 
 
 G2 = eljax.log_squared()
 TABLE = {
+    "ahb": Entry(eljax.policies.ahb, eljax.policies.ahb, forces=False, random=True, equal=None),
     "el_f": Entry(lambda: eljax.policies.el_f(G2, 3.0), lambda: eljax.policies.el_f(G2, 0.5)),
     "el_f radius 0": Entry(lambda: eljax.policies.el_f(G2, 0.0), lambda: eljax.policies.el_f(G2, 1e-6)),
     "el_f moving radius": Entry(
@@ -46,11 +48,121 @@ TABLE = {
     "el_f fallback": Entry(
         lambda: eljax.policies.el_f(G2, 3.0).fallback, lambda: eljax.policies.el_f(G2, 0.5).fallback
     ),
+    "fe sqrt": Entry(
+        lambda: eljax.policies.fe("sqrt", 40), lambda: eljax.policies.fe("sqrt", 4_000), in_turn=True, equal=None
+    ),
+    "fe linear": Entry(
+        lambda: eljax.policies.fe("linear"), lambda: eljax.policies.fe("linear"), in_turn=True, equal=None
+    ),
+    "fe exponential": Entry(
+        lambda: eljax.policies.fe("exponential", 40),
+        lambda: eljax.policies.fe("exponential", 4_000),
+        in_turn=True,
+        equal=None,
+    ),
     "el_ucb": Entry(
         lambda: eljax.policies.el_ucb(eljax.log_schedule(1.0)), lambda: eljax.policies.el_ucb(eljax.log_schedule(2.0))
     ),
     "ucb": Entry(
         lambda: eljax.policies.ucb(1.0), lambda: eljax.policies.ucb(0.5), scale_free=False, forces=False, equal="turns"
+    ),
+    "imed gaussian": Entry(
+        lambda: eljax.policies.imed("gaussian"),
+        lambda: eljax.policies.imed("gaussian", sigma=0.5),
+        scale_free=False,
+        forces=False,
+        equal="turns",
+    ),
+    "imed bernoulli": Entry(
+        lambda: eljax.policies.imed("bernoulli"),
+        lambda: eljax.policies.imed("bernoulli"),
+        scale_free=False,
+        shift_free=False,
+        forces=False,
+        unit=True,
+        equal="turns",
+    ),
+    "imed exponential": Entry(
+        lambda: eljax.policies.imed("exponential"),
+        lambda: eljax.policies.imed("exponential"),
+        shift_free=False,
+        forces=False,
+        unit=True,
+        equal="turns",
+    ),
+    "ism_normal": Entry(lambda: eljax.policies.ism_normal(), lambda: eljax.policies.ism_normal(), opening=3),
+    "kl_ucb gaussian": Entry(
+        lambda: eljax.policies.kl_ucb("gaussian"),
+        lambda: eljax.policies.kl_ucb("gaussian", 0.5, loglog=3.0, sigma=2.0),
+        scale_free=False,
+        forces=False,
+        equal="turns",
+    ),
+    "kl_ucb bernoulli": Entry(
+        lambda: eljax.policies.kl_ucb("bernoulli"),
+        lambda: eljax.policies.kl_ucb("bernoulli", 0.5, loglog=3.0),
+        scale_free=False,
+        shift_free=False,
+        forces=False,
+        unit=True,
+        equal=None,  # in turns, but for arms that are always 1: their indices are 1 too
+    ),
+    "kl_ucb exponential": Entry(
+        lambda: eljax.policies.kl_ucb("exponential"),
+        lambda: eljax.policies.kl_ucb("exponential", 0.5, loglog=3.0),
+        shift_free=False,
+        forces=False,
+        unit=True,
+        equal=None,  # in turns, but for arms that are always 0: their indices are 0 too
+    ),
+    "r_ucb": Entry(
+        lambda: eljax.policies.r_ucb(eljax.log_schedule(2.0)),
+        lambda: eljax.policies.r_ucb(eljax.log_schedule(4.0)),
+        scale_free=False,
+        forces=False,
+        equal="turns",
+    ),
+    "tail_safe_ucb": Entry(
+        lambda: eljax.policies.tail_safe_ucb(),
+        lambda: eljax.policies.tail_safe_ucb(0.5, 2.0, 0.25),
+        scale_free=False,
+        forces=False,
+        equal="turns",
+    ),
+    "thompson gaussian": Entry(
+        lambda: eljax.policies.thompson("gaussian"),
+        lambda: eljax.policies.thompson("gaussian", sigma=0.5),
+        scale_free=False,
+        forces=False,
+        random=True,
+        equal=None,
+    ),
+    "thompson bernoulli": Entry(
+        lambda: eljax.policies.thompson("bernoulli"),
+        lambda: eljax.policies.thompson("bernoulli"),
+        scale_free=False,
+        shift_free=False,
+        forces=False,
+        opening=0,
+        unit=True,
+        random=True,
+        equal=None,
+    ),
+    "thompson exponential": Entry(
+        lambda: eljax.policies.thompson("exponential"),
+        lambda: eljax.policies.thompson("exponential"),
+        shift_free=False,
+        forces=False,
+        unit=True,
+        random=True,
+        equal=None,
+    ),
+    "ucb_v": Entry(
+        lambda: eljax.policies.ucb_v(6.0),
+        lambda: eljax.policies.ucb_v(1.0),
+        scale_free=False,
+        forces=False,
+        equal="turns",
     ),
 }
 

@@ -8,12 +8,13 @@ import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
-from scipy import special, stats
+from scipy import integrate, special, stats
 
 from eljax.arms import (
     Bandit,
     bernoulli,
     beta,
+    clipped_gaussian,
     dirac,
     discrete,
     empirical,
@@ -35,9 +36,37 @@ from eljax.random import KeyData, arm_keys, seed_key, tail_uniform
 N = 20_000
 FALSE_ALARM = 1e-3  # for all random comparisons of one test function together
 
+
+class Clipped:
+    """A law of scipy clipped to [low, high], with the part of its interface that is used here."""
+
+    def __init__(self, law, low, high):
+        self.law, self.low, self.high = law, low, high
+
+    def cdf(self, x):
+        return np.where(x < self.low, 0.0, np.where(x >= self.high, 1.0, self.law.cdf(x)))
+
+    def ppf(self, p):
+        return np.clip(self.law.ppf(p), self.low, self.high)
+
+    def isf(self, p):
+        return np.clip(self.law.isf(p), self.low, self.high)
+
+    def support(self):
+        return self.low, self.high
+
+    def stats(self, moments):
+        """From the survival function S: E X = low + ∫ S, and E (X − c)² about c = E X likewise."""
+        area = lambda f: integrate.quad(f, self.low, self.high, epsabs=0, epsrel=1e-13, limit=200)[0]  # noqa: E731
+        mean = self.low + area(self.law.sf)
+        return mean, (self.low - mean) ** 2 + area(lambda x: 2 * (x - mean) * self.law.sf(x))
+
+
 # (arm, the same law in scipy); a new law goes here
 LAWS = {
     "gaussian": (gaussian(-3, 2), stats.norm(-3, 2)),
+    "clipped_gaussian": (clipped_gaussian(0.6, 0.5), Clipped(stats.norm(0.6, 0.5), 0.0, 1.0)),
+    "clipped_gaussian_off": (clipped_gaussian(-9, 4, -8, 50), Clipped(stats.norm(-9, 4), -8.0, 50.0)),
     "laplace": (laplace(1, 0.5), stats.laplace(1, 0.5)),
     "uniform": (uniform(-1, 3), stats.uniform(-1, 4)),
     "exponential": (exponential(7), stats.expon(scale=7)),
@@ -118,6 +147,14 @@ def test_mean_and_variance_within_standard_errors(dtype):
 def test_mean_variance_support_are_scipys(arm, truth):
     np.testing.assert_allclose([arm.mean, arm.variance], truth.stats("mv"), rtol=1e-13)
     assert arm.support == tuple(truth.support())
+
+
+def test_a_clipped_gaussian_out_of_reach_is_constant():
+    for mean, end in ((-1e6, 0.0), (1e300, 1.0)):
+        arm = clipped_gaussian(mean, 1e-3)
+        assert (arm.mean, arm.variance) == (end, 0.0)
+        assert (draw(arm, np.float64, 100) == end).all()
+    assert clipped_gaussian(0.5, 0.1).variance == pytest.approx(0.01, rel=1e-5)
 
 
 def test_infinite_variance_is_stated():
@@ -477,6 +514,8 @@ BAD = [
     (gaussian, (0, -1), "sigma must be"),
     (gaussian, ("a", 1), "mean must be"),
     (gaussian, ([0, 1], 1), "mean must be"),
+    (clipped_gaussian, (0.5, 0), "sigma must be"),
+    (clipped_gaussian, (0.5, 1, 1, 1), "high must be a finite number > low = 1"),
     (laplace, (0, 0), "scale must be"),
     (uniform, (1, 1), "high must be a finite number > low = 1"),
     (uniform, (0, np.inf), "high must be"),

@@ -2,7 +2,7 @@
 
 from eljax.arms.bandit import Bandit
 from eljax.arms.base import Arm
-from eljax.arms.closed_form import exponential, gaussian, laplace, pareto, uniform
+from eljax.arms.closed_form import clipped_gaussian, exponential, gaussian, laplace, pareto, uniform
 from eljax.arms.discrete import bernoulli, dirac, discrete, empirical, two_point
 from eljax.arms.instances import paper_instances
 from eljax.arms.law import Law, reward
@@ -14,6 +14,7 @@ __all__ = [
     "Law",
     "bernoulli",
     "beta",
+    "clipped_gaussian",
     "dirac",
     "discrete",
     "empirical",
