@@ -2,7 +2,7 @@
 
 from importlib.metadata import version as _version
 
-from eljax import datasets, plots, policies
+from eljax import datasets, plots, policies, tails
 from eljax.arms import (
     Bandit,
     bernoulli,
@@ -56,6 +56,7 @@ __all__ = [
     "policies",
     "simulate",
     "student_t",
+    "tails",
     "two_point",
     "uniform",
 ]

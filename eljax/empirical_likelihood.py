@@ -41,6 +41,7 @@ from eljax import checks, numerics
 # first order in the root: 2e-11 after 7, rounding after 8.
 INDEX_STEPS = {np.dtype(np.float32): 5, np.dtype(np.float64): 7}
 DUAL_STEPS = 8
+BLOCK_BYTES = 2**19  # of x, solved at a time on CPUs: the five sums of a step each read the block again
 
 
 def log_el(x: Any, mean: Any, where: Any = None) -> jax.Array:
@@ -334,8 +335,11 @@ def _index_parts(x: jax.Array, weights: jax.Array, radius: jax.Array) -> _Index:
 @jax.jit
 @jax.custom_jvp
 def _index(x: jax.Array, weights: jax.Array, radius: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(U, error) of x [..., n], weights [..., n], radius [...]."""
-    return _index_parts(x, weights, radius)[:2]
+    """(U, error) of x [..., n], weights [..., n], radius [...]; on CPUs so many samples at a time as stay in cache."""
+    if jax.default_backend() != "cpu":
+        return _index_parts(x, weights, radius)[:2]
+    rows = max(BLOCK_BYTES // (x.shape[-1] * x.dtype.itemsize), 1)
+    return numerics.in_blocks(lambda *block: _index_parts(*block)[:2], radius.shape, rows, (x, weights, radius))
 
 
 def _index_jvp(primals: tuple, tangents: tuple) -> tuple:

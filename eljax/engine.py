@@ -9,7 +9,7 @@ devices. The engine knows no policy and no reward law, only the protocols of `ty
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from functools import lru_cache, partial
 from importlib.metadata import version
@@ -55,6 +55,15 @@ class RunRecord(NamedTuple):
     uncertified_decisions: jax.Array
 
 
+class Pull(NamedTuple):
+    """What one round of a run brought."""
+
+    arm: jax.Array  # [] int32
+    reward: jax.Array  # []
+    pulls: jax.Array  # [K] int32: pulls of each arm, this one included
+    uncertified_decisions: jax.Array  # [] int32, so far
+
+
 class _Keys(NamedTuple):
     policy: jax.Array  # [] key
     rewards: random.KeyData  # of [K]: the arms' reward streams
@@ -74,7 +83,7 @@ def run(
       horizon: T, static.
     """
     keys, carry = _keys(law, seed_data, run_number), _start(law, policy, horizon)
-    return _scan(partial(_play, law, policy, keys), carry, checkpoints, horizon)
+    return _scan(lambda t, carry: _play(law, policy, keys, t, carry)[0], carry, checkpoints, horizon)
 
 
 def run_tile(
@@ -84,13 +93,21 @@ def run_tile(
 
     One scan over a vmap, not the other way round: the snapshots then have the lanes last, and a row is written at once.
     """
-    lanes, carry = run_numbers.shape[0], _start(law, policy, horizon)
+    carry, play = batch(law, policy, seed_data, run_numbers, horizon)
+    record = _scan(lambda t, carry: play(t, carry)[0], carry, checkpoints, horizon)
+    return record._replace(checkpoint_pulls=record.checkpoint_pulls.swapaxes(0, 1))
+
+
+def batch(
+    law: Any, policy: Policy, seed_data: jax.Array, run_numbers: jax.Array, horizon: int
+) -> tuple[Any, Callable[[jax.Array, Any], tuple[Any, Pull]]]:
+    """(carry, play) of many runs [L]: what they start with, and `play(t, carry) -> (carry, pulls)`, their round t."""
+    count, carry = run_numbers.shape[0], _start(law, policy, horizon)
     keys = jax.vmap(partial(_keys, law, seed_data))(run_numbers)
     axes = jax.tree.map(lambda x: x.ndim if x.ndim > 1 and max(x.shape[1:]) <= SHORT else 0, carry)
-    carry = jax.tree.map(lambda x, axis: jnp.repeat(jnp.expand_dims(x, axis), lanes, axis), carry, axes)
-    play = jax.vmap(partial(_play, law, policy), in_axes=(0, None, axes), out_axes=axes)
-    record = _scan(partial(play, keys), carry, checkpoints, horizon)
-    return record._replace(checkpoint_pulls=record.checkpoint_pulls.swapaxes(0, 1))
+    carry = jax.tree.map(lambda x, axis: jnp.repeat(jnp.expand_dims(x, axis), count, axis), carry, axes)
+    play = jax.vmap(partial(_play, law, policy), in_axes=(0, None, axes), out_axes=(axes, 0))
+    return carry, partial(play, keys)
 
 
 def _keys(law: Any, seed_data: jax.Array, run_number: jax.Array) -> _Keys:
@@ -125,7 +142,9 @@ def _together(tree: Any) -> Any:
     return jax.tree.map(lambda x: jnp.stack(x, axis=-1) if is_arms(x) else x, tree, is_leaf=is_arms)
 
 
-def _play(law: Any, policy: Policy, keys: _Keys, t: jax.Array, carry: tuple[Any, Tally]) -> tuple[Any, Tally]:
+def _play(
+    law: Any, policy: Policy, keys: _Keys, t: jax.Array, carry: tuple[Any, Tally]
+) -> tuple[tuple[Any, Tally], Pull]:
     """Round t of one run."""
     state, tally = _together(carry)
     keys = _together(keys)
@@ -145,7 +164,7 @@ def _play(law: Any, policy: Policy, keys: _Keys, t: jax.Array, carry: tuple[Any,
         jnp.maximum(tally.max_index_error, numerics.read(errors, numerics.argmax(errors))),
         tally.uncertified_decisions + ~jnp.asarray(decision.certified),
     )
-    return _apart((state, tally))
+    return _apart((state, tally)), Pull(arm, reward, tally.pulls, tally.uncertified_decisions)
 
 
 def _scan(play: Any, carry: tuple[Any, Tally], checkpoints: jax.Array, horizon: int) -> RunRecord:
@@ -252,6 +271,12 @@ def simulate(
     )
 
 
+def prepared(policy: Policy, dtype: np.dtype) -> Policy:
+    """The policy as a compiled program takes it: hyperparameters in `dtype`, nothing for the host."""
+    policy = _with_partials(policy)._replace(validate=None, fallback=None)
+    return jax.tree.map(partial(_cast, dtype=dtype), policy)
+
+
 def _with_partials(policy: Policy) -> Policy:
     """The policy with every slot a pytree: plain functions, as a user may give, are wrapped."""
     slots = (x if x is None or isinstance(x, Partial) else Partial(x) for x in policy[:4])
@@ -274,7 +299,7 @@ class _Job(NamedTuple):
 def _records(job: _Job, policy: Policy, run_numbers: np.ndarray) -> RunRecord:
     """The records [R, ...] of the given runs."""
     wide = job.dtype == np.float64
-    policy = jax.tree.map(partial(_cast, dtype=job.dtype), policy._replace(validate=None, fallback=None))
+    policy = prepared(policy, job.dtype)
     devices = tuple(jax.local_devices())
     with jax.enable_x64(wide):
         seed_data = np.asarray(jax.random.key_data(random.seed_key(job.seed)))
@@ -292,11 +317,11 @@ def _records(job: _Job, policy: Policy, run_numbers: np.ndarray) -> RunRecord:
 
     with ThreadPoolExecutor(1) as pool:  # Ctrl-C in the middle of an XLA compilation would crash this thread
         program = pool.submit(compile_program).result()
-    workers = _workers(devices)
+    workers = parallel_tiles(devices)
     if job.batch_size is not None:
         workers = max(1, min(workers, job.batch_size // lanes))
     out = None
-    for start, tile in _in_parallel(compute, range(0, len(run_numbers), lanes), workers):
+    for start, tile in in_parallel(compute, range(0, len(run_numbers), lanes), workers):
         count = min(lanes, len(run_numbers) - start)
         if out is None:
             out = jax.tree.map(lambda x: np.empty((len(run_numbers), *x.shape[1:]), x.dtype), tile)
@@ -330,10 +355,16 @@ def _compiled(lanes, horizon, devices, treedef, avals):
     )
     shared = jax.tree.unflatten(treedef, [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in avals])
     lowered = jax.jit(sharded).lower(*shared, jax.ShapeDtypeStruct((lanes,), np.uint32))
-    # XLA's CPU compiler drops optimization barriers before it fuses, and then computes what several loops read once in
-    # each of them, rewards included. Without the pass that drops them a simulation takes half the time.
-    cpu = {"xla_disable_hlo_passes": "cse_barrier_expander"}
-    return lowered.compile(compiler_options=cpu if devices[0].platform == "cpu" else None)
+    return lowered.compile(compiler_options=compiler_options(devices[0].platform))
+
+
+def compiler_options(platform: str) -> dict[str, str] | None:
+    """What a program that plays rounds is compiled with.
+
+    XLA's CPU compiler drops optimization barriers before it fuses, and then computes what several loops read once in
+    each of them, rewards included. Without the pass that drops them a simulation takes half the time.
+    """
+    return {"xla_disable_hlo_passes": "cse_barrier_expander"} if platform == "cpu" else None
 
 
 def _signature(tree: Any) -> tuple[Any, tuple]:
@@ -347,14 +378,15 @@ def _cast(leaf: Any, dtype: np.dtype) -> np.ndarray:
     return leaf.astype(dtype if np.issubdtype(leaf.dtype, np.floating) else np.int32)
 
 
-def _workers(devices: tuple) -> int:
+def parallel_tiles(devices: Sequence | None = None) -> int:
     """On one CPU device a scan runs on one core, so several threads each run their own tile."""
+    devices = devices or jax.local_devices()[:1]
     if len(devices) > 1 or devices[0].platform != "cpu":
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _in_parallel(compute, starts: Sequence[int], workers: int) -> Iterator[tuple[int, RunRecord]]:
+def in_parallel(compute: Callable, starts: Sequence[int], workers: int) -> Iterator[Any]:
     """Results of `compute` as they finish, never more than `workers` at work or waiting to be taken."""
     if workers == 1 or len(starts) == 1:
         yield from map(compute, starts)

@@ -1,6 +1,7 @@
 """Small numerical pieces shared by policies and the engine; none has an absolute tolerance."""
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -34,6 +35,24 @@ def lanes_last(function: Callable) -> Callable:
         return jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), out), jax.tree.map(lambda _: True, out)
 
     return functools.wraps(function)(lambda *arguments: batching(*arguments))
+
+
+def in_blocks(function: Callable, lead: tuple[int, ...], rows: int, arrays: tuple[jax.Array, ...]) -> Any:
+    """function(*arrays) over arrays [*lead, ...], so many `rows` of the flattened leading axes at a time.
+
+    The function takes arrays [n, ...] and returns arrays [n]; the last block is padded with its last row.
+    """
+    count = math.prod(lead)
+    if count <= rows:
+        return function(*arrays)
+
+    def blocks(array: jax.Array) -> jax.Array:
+        flat = array.reshape(count, *array.shape[len(lead) :])
+        flat = jnp.pad(flat, [(0, -count % rows)] + [(0, 0)] * (flat.ndim - 1), mode="edge")
+        return flat.reshape(-1, rows, *flat.shape[1:])
+
+    out = jax.lax.map(lambda block: function(*block), tuple(map(blocks, arrays)))
+    return jax.tree.map(lambda a: a.reshape(-1)[:count].reshape(lead), out)
 
 
 def read(values: jax.Array, arm: jax.Array) -> jax.Array:

@@ -172,11 +172,7 @@ class Result:
         _require(level.ndim == 0 and 0 < level < 1, "confidence", "a number in (0, 1)", confidence)
         final = np.sort(self.regret[:, -1])
         hits = self.runs - np.searchsorted(final, thresholds, side="right")
-        alpha, misses = 1 - float(level), self.runs - hits
-        # Where a Beta parameter would be 0 the end is known; 1 stands in for it so that scipy has nothing to warn of.
-        lower = np.where(hits == 0, 0.0, stats.beta.ppf(alpha / 2, np.maximum(hits, 1), misses + 1))
-        upper = np.where(misses == 0, 1.0, stats.beta.ppf(1 - alpha / 2, hits + 1, np.maximum(misses, 1)))
-        values = (hits / self.runs, lower, upper)
+        values = (hits / self.runs, *clopper_pearson(hits, self.runs, float(level)))
         return TailProbability(*(v if thresholds.ndim else float(v) for v in values))
 
     def best_arm_share(self) -> np.ndarray:
@@ -261,6 +257,15 @@ class Result:
             f"regret after round {self.checkpoints[-1]:,}: mean {readable(self.mean()[-1])}{error}, "
             f"median {readable(self.median()[-1])}>"
         )
+
+
+def clopper_pearson(hits: Any, runs: int, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+    """Both ends of the exact interval of a probability, from how many of the runs hit."""
+    alpha, misses = 1 - confidence, runs - np.asarray(hits)
+    # Where a Beta parameter would be 0 the end is known; 1 stands in for it so that scipy has nothing to warn of.
+    lower = np.where(hits == 0, 0.0, stats.beta.ppf(alpha / 2, np.maximum(hits, 1), misses + 1))
+    upper = np.where(misses == 0, 1.0, stats.beta.ppf(1 - alpha / 2, hits + 1, np.maximum(misses, 1)))
+    return lower, upper
 
 
 def readable(x: float, digits: int = 4) -> str:

@@ -11,8 +11,11 @@ multiplied by 1e-6 or 1e6, or moved by a million standard deviations (float64). 
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Lock
 
 import numpy as np
+import pandas as pd
 
 import eljax
 from eljax import policies
@@ -92,12 +95,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         ("After a change of unit: shares of runs with the same pulls", change_of_unit, "units.csv"),
         ("Against the exact index: shares of runs", compare, "table.csv"),
     ):
-        rows = []
+        rows, lock = [], Lock()
 
-        def all_policies(law: str, measure: Callable = measure, rows: list = rows) -> None:
+        def all_policies(
+            law: str, measure: Callable = measure, rows: list = rows, path: Path = out / path, lock=lock
+        ) -> None:
             for name in args.policies:
-                rows.append(measure(law, name, args.dtypes, size, args.seed))
-                print(f"[{len(rows)}/{total}] {rows[-1]}", flush=True)
+                row = measure(law, name, args.dtypes, size, args.seed)
+                with lock:  # a row is written as soon as it is there
+                    rows.append(row)
+                    pd.DataFrame(rows).to_csv(path, index=False)
+                print(f"[{len(rows)}/{total}] {row}", flush=True)
 
         with ThreadPoolExecutor(2) as pool:  # a simulation of this size fills one tile, which runs on one core
             list(pool.map(all_policies, args.laws))

@@ -16,6 +16,7 @@ LAYERS = [  # from the bottom up; the modules of one layer do not import each ot
     ["schedules"],
     ["policies"],
     ["engine"],
+    ["tails"],
     ["plots"],
     ["cli"],
 ]

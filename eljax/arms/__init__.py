@@ -1,5 +1,6 @@
 """Reward laws and bandits. To add a law, read the top of base.py."""
 
+from eljax.arms import tilted
 from eljax.arms.bandit import Bandit
 from eljax.arms.base import Arm
 from eljax.arms.closed_form import clipped_gaussian, exponential, gaussian, laplace, pareto, uniform
@@ -26,6 +27,7 @@ __all__ = [
     "pareto",
     "reward",
     "student_t",
+    "tilted",
     "two_point",
     "uniform",
 ]

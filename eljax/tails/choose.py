@@ -1,0 +1,105 @@
+"""P[R(T) > x] by the method that suits it: the front door of `eljax.tails`."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from eljax import checks
+from eljax.arms import Bandit
+from eljax.tails import importance, monte_carlo
+from eljax.tails.estimates import TailEstimate
+from eljax.types import Policy
+
+METHODS = ("auto", "monte_carlo", "importance")
+PILOT = 2_000  # plain runs that `auto` looks at first
+ENOUGH = 100  # hits that make plain simulation good enough: a relative error of 10%
+
+
+def estimate(
+    bandit: Bandit,
+    policy: Policy,
+    *,
+    horizon: int,
+    threshold: float,
+    method: str = "auto",
+    runs: int = 20_000,
+    seed: int = 0,
+    progress: bool = False,
+) -> TailEstimate:
+    """P[R(T) > threshold] with its error.
+
+    Args:
+      bandit: the arms.
+      policy: any policy; importance sampling is made for those that pull the arm of largest index.
+      horizon: T.
+      threshold: x, in the unit of the rewards. Regrets of few arms lie on a lattice: choose x between its points.
+      method: "monte_carlo" (plain runs, exact interval), "importance" (module `importance`), or "auto": plain runs if
+        a pilot of 2,000 promises 100 hits, else importance sampling, checked against the pilot.
+      runs: plain or weighted runs; run r meets the rewards that `eljax.simulate` gives it where it is a plain one.
+      seed: whole number in [0, 2^64).
+      progress: show a progress bar.
+
+    Returns:
+      A `TailEstimate`. `reason` says what `auto` chose and why, and what speaks against trusting the number.
+
+    Raises:
+      ValueError: for an argument out of range, or importance sampling of arms whose law has no tilt (Student t).
+
+    Example:
+      >>> import eljax
+      >>> bandit = eljax.Bandit([eljax.gaussian(1.0, 1.0), eljax.gaussian(0.0, 1.0)])
+      >>> policy = eljax.policies.g_forcing(eljax.log_squared())
+      >>> tail = eljax.tails.estimate(bandit, policy, horizon=300, threshold=150.5, method="importance", runs=2_000)
+      >>> tail.method, 6e-5 < tail.probability < 1e-4  # the truth is 7.93e-5
+      ('importance', True)
+    """
+    if not isinstance(bandit, Bandit):
+        checks.fail("bandit", bandit, "an eljax.Bandit")
+    if not isinstance(policy, Policy):
+        checks.fail("policy", policy, "a policy, such as eljax.policies.el_f(eljax.log_squared())")
+    horizon = checks.integer("horizon", horizon, low=1, high=2**31 - 64)
+    threshold = checks.number("threshold", threshold)
+    if method not in METHODS:
+        checks.fail("method", method, f"one of {', '.join(METHODS)}")
+    runs = checks.integer("runs", runs, low=10, high=2**32 - 1)
+    seed = checks.integer("seed", seed, low=0, high=2**64 - 1)
+    if policy.validate is not None:
+        policy.validate(bandit.num_arms, horizon)
+    if threshold >= bandit.gaps.max() * horizon:
+        reason = f"the event cannot happen: regret is at most {bandit.gaps.max() * horizon:g}"
+        return TailEstimate(-math.inf, 0.0, -math.inf, -math.inf, "exact", 0, math.nan, reason=reason)
+    if threshold < 0:
+        return TailEstimate(
+            0.0, 0.0, 0.0, 0.0, "exact", 0, math.nan, reason="the event is certain: regret is never < 0"
+        )
+
+    plain = {"horizon": horizon, "threshold": threshold, "seed": seed, "progress": progress}
+    if method == "monte_carlo":
+        return monte_carlo.estimate(bandit, policy, runs=runs, **plain)
+    if method == "importance":
+        return _importance(bandit, policy, runs, plain)
+    return _auto(bandit, policy, runs, plain)
+
+
+def _importance(bandit: Bandit, policy: Policy, runs: int, plain: dict) -> TailEstimate:
+    components = importance.mixture(bandit, policy, plain["horizon"], plain["threshold"])
+    return importance.estimate(bandit, policy, runs=runs, components=components, **plain)
+
+
+def _auto(bandit: Bandit, policy: Policy, runs: int, plain: dict) -> TailEstimate:
+    pilot = monte_carlo.estimate(bandit, policy, runs=min(PILOT, runs), **plain)
+    expected = pilot.ess * runs / pilot.runs
+    if expected >= ENOUGH:
+        found = pilot if pilot.runs == runs else monte_carlo.estimate(bandit, policy, runs=runs, **plain)
+        return _because(found, f"{pilot.ess:.0f} of {pilot.runs:,} plain runs hit: plain simulation is enough")
+    found = _importance(bandit, policy, runs, plain)
+    why = f"{pilot.ess:.0f} of {pilot.runs:,} plain runs hit: too rare for plain simulation"
+    if not found.log_lower <= pilot.log_upper or not found.log_upper >= pilot.log_lower:
+        low, high = np.exp([pilot.log_lower, pilot.log_upper])
+        why += f"; do not trust: the plain runs say [{low:.2g}, {high:.2g}]"
+    return _because(found, why)
+
+
+def _because(found: TailEstimate, why: str) -> TailEstimate:
+    return replace(found, reason=f"{why}; {found.reason}" if found.reason else why)

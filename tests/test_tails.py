@@ -1,0 +1,193 @@
+"""Tail estimates against exact values: the dynamic programme's, and published-precision ones for Gaussian arms."""
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+import eljax
+from eljax import policies, tails
+from eljax.tails import importance, monte_carlo, paths, tilts
+
+G2 = eljax.log_squared()
+RADIUS_0 = policies.g_forcing(G2)
+BERNOULLI = eljax.Bandit([eljax.bernoulli(0.9), eljax.bernoulli(0.5)])
+GAUSSIAN = eljax.Bandit([eljax.gaussian(1.0, 1.0), eljax.gaussian(0.0, 1.0)])
+LIMIT = 3.5  # standard errors: a correct estimate is beyond with probability 5e-4; about ten are looked at here
+
+FAMILIES = {  # arm, mean of its tilt, the law in scipy from an arm of the family
+    "gaussian": (eljax.gaussian(1.0, 2.0), -0.5, lambda a: stats.norm(a["mean"], a["sigma"])),
+    "exponential": (eljax.exponential(3.0), 1.2, lambda a: stats.expon(scale=a["mean"])),
+    "gamma": (eljax.gamma(2.5, 4.0), 6.0, lambda a: stats.gamma(a["shape"], scale=a["scale"])),
+    "pareto": (eljax.pareto(2.5, 1.5), 1.9, lambda a: stats.pareto(a["shape"], scale=a["scale"])),
+    "beta": (eljax.beta(3.0, 2.0, 50.0), 21.0, lambda a: stats.beta(a["a"], a["b"], scale=a["scale"])),
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_ratios_of_densities_are_scipys(name):
+    arm, mean, law = FAMILIES[name]
+    tilt = tilts.to_mean(arm, mean)
+    assert tilt.arm.mean == pytest.approx(mean, rel=1e-9)
+    p, q = law(arm.parameters), law(tilt.arm.parameters)
+    x = p.ppf(np.linspace(0.01, 0.99, 25))
+    assert ratio_at(tilt, arm, x) == pytest.approx(q.logpdf(x) - p.logpdf(x), rel=1e-9, abs=1e-11)
+
+
+def ratio_at(tilt, arm, x):
+    """log dQ/dP from the coefficients, in plain numpy."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        values = [np.ones_like(x), x, x**2, np.log(x), np.log1p(-tilts.unit(arm) * x)]
+    return sum(c * v for c, v in zip(tilt.ratio, values, strict=True) if c != 0) + np.zeros_like(x)
+
+
+def test_gaussian_tilts_of_mean_and_spread():
+    arm = eljax.gaussian(1.0, 2.0)
+    tilt = tilts.to_index(arm, 0.25, 0.6)
+    m, s = tilt.arm.parameters["mean"], tilt.arm.parameters["sigma"]
+    assert m + 0.6 * s == pytest.approx(0.25)
+    x = np.linspace(-6, 6, 9)
+    truth = stats.norm(m, s).logpdf(x) - stats.norm(1.0, 2.0).logpdf(x)
+    assert ratio_at(tilt, arm, x) == pytest.approx(truth, rel=1e-12)
+    # Of all N(0.25 − 0.6 s', s'²) none is nearer in relative entropy.
+    near = s * np.array([0.99, 1.01])
+    kl = lambda s: np.log(2 / s) + (s**2 + (0.25 - 0.6 * s - 1) ** 2) / 8 - 0.5  # noqa: E731
+    assert (kl(near) > kl(s)).all()
+
+
+@pytest.mark.parametrize("mean", [0.1, 0.48, 0.5000001, 0.9])
+def test_tilted_uniform_and_laplace(mean):
+    """Mean, variance, quantile and density of laws of their own, by numerical integration on a grid."""
+    for arm, grid in (
+        (eljax.uniform(0.0, 1.0), np.linspace(0, 1, 200_001)),
+        (eljax.laplace(0.5, 0.2), np.linspace(-6, 7, 2_000_001)),
+    ):
+        tilt = tilts.to_mean(arm, mean)
+        density = np.exp(ratio_at(tilt, arm, grid))
+        density *= 1.0 if arm.family == "uniform" else np.exp(-np.abs(grid - 0.5) / 0.2) / 0.4
+        integral = lambda f, grid=grid, density=density: np.trapezoid(f * density, grid)  # noqa: E731
+        assert integral(1) == pytest.approx(1, abs=2e-8)
+        assert integral(grid) == pytest.approx(mean, rel=1e-6)
+        assert tilt.arm.mean == pytest.approx(mean, rel=1e-9)
+        assert integral((grid - mean) ** 2) == pytest.approx(tilt.arm.variance, rel=1e-5)
+        p = np.array([1e-3, 0.2, 0.5])
+        for upper in (False, True):
+            mass = np.interp(tilt.arm.quantile(p, upper), grid, np.cumsum(density) * (grid[1] - grid[0]))
+            assert mass == pytest.approx(1 - p if upper else p, abs=2e-5)
+
+
+def test_tilts_of_finite_laws_are_exponential():
+    arm = eljax.discrete([-1.0, 0.0, 0.5, 3.0], [0.1, 0.4, 0.3, 0.2])
+    tilt = tilts.to_mean(arm, -0.3)
+    values, probs = tilt.arm.atoms
+    assert values @ probs == pytest.approx(-0.3)
+    assert ratio_at(tilt, arm, values) == pytest.approx(np.log(probs / arm.atoms[1]), abs=1e-9)
+
+
+def within(found, truth, truth_error=0.0):
+    return abs(found.probability / truth - 1) <= LIMIT * np.hypot(found.relative_error, truth_error)
+
+
+@pytest.mark.parametrize("method", ["monte_carlo", "importance"])
+@pytest.mark.parametrize(("radius", "share", "truth"), [(0, 0.5, 8.256216435410e-3), (3, 0.5, 2.455117483527e-3)])
+def test_bernoulli_arms_at_40_rounds(method, radius, share, truth):
+    policy = RADIUS_0 if radius == 0 else policies.el_f(G2, float(radius))
+    threshold = (share * 40 + 0.5) * BERNOULLI.gaps[1]
+    found = tails.estimate(BERNOULLI, policy, horizon=40, threshold=threshold, method=method, runs=20_000)
+    assert found.relative_error < 0.2
+    assert within(found, truth)
+    assert found.log_lower < found.log_prob < found.log_upper
+
+
+@pytest.mark.parametrize(("horizon", "truth", "error"), [(300, 7.93e-5, 0.003), (1_000, 2.309e-6, 0.003)])
+def test_gaussian_arms_radius_0(horizon, truth, error):
+    found = tails.estimate(GAUSSIAN, RADIUS_0, horizon=horizon, threshold=horizon / 2, method="importance", runs=6_000)
+    assert found.relative_error < 0.1
+    assert found.reason == ""
+    assert within(found, truth, error)
+
+
+def test_three_arms_need_the_mixture():
+    """Means .5/.25/0, T = 1,000, x = 200: lowering the best arm to the worst alone gives 6e-3, the truth is .127."""
+    bandit = eljax.Bandit([eljax.gaussian(m, 1.0) for m in (0.5, 0.25, 0.0)])
+    arguments = {"horizon": 1_000, "threshold": 200.0, "runs": 3_000}
+    weighted, plain = (tails.estimate(bandit, RADIUS_0, method=m, **arguments) for m in ("importance", "monte_carlo"))
+    assert within(plain, 0.127, 0.01)
+    assert within(weighted, 0.127, 0.01)
+    assert weighted.relative_error < 0.1
+
+
+def test_unbiased_and_intervals_cover():
+    """200 replications of 500 runs of the Bernoulli case: the mean at 3.5 standard errors; 88% of the intervals."""
+    truth, groups, size = 8.256216435410e-3, 200, 500
+    components = importance.mixture(BERNOULLI, RADIUS_0, 40, 20.5 * 0.4)
+    counts = np.array([size // len(components)] * len(components))
+    logs = []
+    for k, component in enumerate(components):
+        numbers = np.arange(counts[k] * groups) + 10**6 * k
+        found = paths.decide(
+            component.bandit, RADIUS_0, horizon=40, threshold=20.5 * 0.4, gaps=BERNOULLI.gaps, seed=5,
+            run_numbers=numbers, ratios=np.stack([c.ratio[:, :3] for c in components[1:]]), units=[0.0, 0.0],
+        )  # fmt: skip
+        ratios = np.column_stack([np.zeros(len(numbers)), found.log_ratios])
+        weights = -special.logsumexp(ratios + np.log(counts / counts.sum()), axis=1)
+        logs.append([weights[g::groups][found.hit[g::groups]] for g in range(groups)])
+    answers = [importance.combine([one[g] for one in logs], counts) for g in range(groups)]
+    values = np.array([answer.probability for answer in answers])
+    assert abs(values.mean() - truth) <= LIMIT * values.std() / np.sqrt(groups)
+    stated = np.array([answer.relative_error for answer in answers]) * values
+    assert 0.8 < np.median(stated) / values.std() < 1.25
+    covered = np.mean([answer.log_lower <= np.log(truth) <= answer.log_upper for answer in answers])
+    assert covered > 0.88  # at 95% per interval, fewer has probability 5e-5
+
+
+def test_no_hit_is_stated_and_impossible_is_zero():
+    never = tails.estimate(GAUSSIAN, RADIUS_0, horizon=50, threshold=50.0)
+    assert (never.log_prob, never.relative_error) == (-np.inf, 0.0)
+    assert "cannot happen" in never.reason
+    assert tails.estimate(GAUSSIAN, RADIUS_0, horizon=50, threshold=-1.0).probability == 1.0
+    rare = monte_carlo.from_hits(0, 1_000)
+    assert rare.probability == 0
+    assert np.exp(rare.log_upper) == pytest.approx(1 - 0.025 ** (1 / 1_000))
+    assert "none of 1,000 runs" in rare.reason
+
+
+def test_useless_weights_are_said():
+    counts = np.array([50, 450])
+    even = importance.combine([np.zeros(5), np.zeros(45)], counts)
+    assert even.probability == pytest.approx(0.1)
+    assert even.ess == pytest.approx(50)
+    uneven = importance.combine([np.zeros(5), np.append(np.zeros(44), 8.0)], counts)
+    assert "do not trust" in uneven.reason
+    assert "one run has" in uneven.reason
+
+
+def test_auto_says_why():
+    often = tails.estimate(BERNOULLI, RADIUS_0, horizon=40, threshold=5.5 * 0.4, runs=20_000)
+    assert often.method == "monte_carlo"
+    assert "plain simulation is enough" in often.reason
+    seldom = tails.estimate(BERNOULLI, RADIUS_0, horizon=40, threshold=32.5 * 0.4, runs=3_000)
+    assert seldom.method == "importance"
+    assert "too rare" in seldom.reason
+    assert within(seldom, 2.815562947087e-3)
+
+
+BAD = {
+    "bandit must be": {"bandit": 3},
+    "policy must be": {"policy": 3},
+    "horizon must be": {"horizon": 0},
+    "threshold must be": {"threshold": np.inf},
+    "method must be one of": {"method": "magic"},
+    "runs must be": {"runs": 5},
+    "seed must be": {"seed": -1},
+    "arm must be .*splitting": {
+        "bandit": eljax.Bandit([eljax.student_t(3.0, 1.0, 1.0), eljax.gaussian(0.0, 1.0)]),
+        "method": "importance",
+    },
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_bad_arguments_are_named(message):
+    good = {"bandit": GAUSSIAN, "policy": RADIUS_0, "horizon": 50, "threshold": 10.0} | BAD[message]
+    with pytest.raises(ValueError, match=message):
+        tails.estimate(good.pop("bandit"), good.pop("policy"), **good)
