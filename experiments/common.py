@@ -3,7 +3,8 @@
 import argparse
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 import eljax
+from eljax import engine
 from eljax.cli import INTERRUPTED
 from eljax.results import Result, readable, writable
 from eljax.types import Policy, describe
@@ -23,7 +25,7 @@ def main(
     work: Callable[[argparse.Namespace], None],
     doc: str,
     name: str,
-    size: Mapping[str, int],
+    sizes: Mapping[str, int],
     argv: Sequence[str] | None = None,
     **choices: Sequence[str],
 ) -> int:
@@ -35,7 +37,7 @@ def main(
     arguments = parser(doc.partition("\n")[0], name)
     for option, names in choices.items():
         choose(arguments, option, names)
-    arguments.set_defaults(**size)
+    arguments.set_defaults(**sizes)
     args = arguments.parse_args(argv)
     args.out = output_folder(arguments, args.out)
     try:
@@ -86,15 +88,20 @@ def output_folder(arguments: argparse.ArgumentParser, out: Path) -> Path:
     return out
 
 
+def size(args: argparse.Namespace) -> dict[str, int]:
+    """The arguments of `eljax.simulate` that the command line gives."""
+    return {name: getattr(args, name) for name in ("horizon", "runs", "seed")}
+
+
 def simulate_all(
     args: argparse.Namespace, jobs: Mapping[tuple[str, ...], tuple[eljax.Bandit, Policy]]
 ) -> dict[tuple[str, ...], Result]:
     """The result of each job, a (bandit, policy) under its names; finished ones are kept and found again."""
-    results, size = {}, {name: getattr(args, name) for name in ("horizon", "runs", "seed")}
+    results = {}
     try:
         for names, (bandit, policy) in jobs.items():
             path = args.out / f"{file_name(*names)}.npz"
-            result, loaded = simulate_or_load(path, bandit, policy, **size)
+            result, loaded = simulate_or_load(path, bandit, policy, **size(args))
             results[names] = result
             note = f" (loaded from {path}, not recomputed)" if loaded else ""
             count = f"[{len(results)}/{len(jobs)}]"
@@ -120,6 +127,20 @@ def simulate_or_load(
     result = eljax.simulate(bandit, policy, horizon=horizon, runs=runs, seed=seed, progress=True)
     result.save(path)
     return result, False
+
+
+@contextmanager
+def narrow_tiles(lanes: int) -> Iterator[None]:
+    """Inside, `eljax.simulate` computes a few long runs as few lanes, not padded to one of its wide tiles.
+
+    The rewards are the same; sums of a few lanes may round differently from those of many.
+    """
+    wide = engine.TILE_LANES
+    engine.TILE_LANES = dict.fromkeys(wide, (lanes, lanes))
+    try:
+        yield
+    finally:
+        engine.TILE_LANES = wide
 
 
 def file_name(*parts: str) -> str:
