@@ -48,16 +48,21 @@ def _validate(num_arms: int, horizon: int, *, family: Option, sigma: float = 1.0
 def _select(
     key: jax.Array, t: jax.Array, state: _means.MeanState, *, family: Option, sigma: jax.Array | float = 1.0
 ) -> tuple[Decision, _means.MeanState]:
-    index, magnitude = _index(family, state, sigma)
-    return _means.largest(-index, magnitude), state
+    index, offset, magnitude = _index(family, state, sigma)
+    decision = _means.largest(-index, magnitude)
+    return decision._replace(index=decision.index - offset), state
 
 
 @numerics.lanes_last
-def _index(family: Option, state: _means.MeanState, sigma: jax.Array | float) -> tuple[jax.Array, jax.Array]:
-    """The indices [K], and the numbers [K] whose rounding is theirs: themselves, and the rewards through the means."""
+def _index(family: Option, state: _means.MeanState, sigma: jax.Array | float) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The indices [K] less log N of the best arm, that logarithm, and the numbers [K] whose rounding is theirs.
+
+    Two arms near the top differ by much less than log N: with it in their indices float32 would often call them tied.
+    """
     mean, count = _means.mean(state), state.count.astype(state.centre.dtype)
-    seen = jnp.where(state.count > 0, mean, -jnp.inf)
-    best = numerics.read(mean, numerics.argmax(seen))
-    index = count * _divergences.divergence(family, mean, best, sigma) + jnp.log(count)
-    magnitude = index + count * _divergences.slope(family, mean, best, sigma) * state.magnitude
-    return jnp.where(state.count > 0, index, -jnp.inf), jnp.where(state.count > 0, magnitude, 0)
+    leader = numerics.argmax(jnp.where(state.count > 0, mean, -jnp.inf))
+    best, most = numerics.read(mean, leader), jnp.maximum(numerics.read(count, leader), 1)
+    surprise, novelty = count * _divergences.divergence(family, mean, best, sigma), jnp.log(count / most)
+    rounding = surprise + jnp.abs(novelty) + count * (_divergences.slope(family, mean, best, sigma) * state.magnitude)
+    pulled = state.count > 0
+    return jnp.where(pulled, surprise + novelty, -jnp.inf), jnp.log(most), jnp.where(pulled, rounding, 0)
