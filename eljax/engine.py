@@ -93,21 +93,30 @@ def run_tile(
 
     One scan over a vmap, not the other way round: the snapshots then have the lanes last, and a row is written at once.
     """
-    carry, play = batch(law, policy, seed_data, run_numbers, horizon)
-    record = _scan(lambda t, carry: play(t, carry)[0], carry, checkpoints, horizon)
+    many = batch(law, policy, seed_data, run_numbers, horizon)
+    record = _scan(lambda t, carry: many.play(many.keys, t, carry)[0], many.carry, checkpoints, horizon)
     return record._replace(checkpoint_pulls=record.checkpoint_pulls.swapaxes(0, 1))
 
 
+class Batch(NamedTuple):
+    """Many runs [L], round by round."""
+
+    keys: Any  # what the runs draw with
+    carry: Any  # what they start with: (policy states, tallies)
+    axes: Any  # where each leaf of the carry has its lanes
+    play: Callable[[Any, jax.Array, Any], tuple[Any, Pull]]  # (keys, t, carry) -> (carry, pulls): round t
+
+
 def batch(
-    law: Any, policy: Policy, seed_data: jax.Array, run_numbers: jax.Array, horizon: int
-) -> tuple[Any, Callable[[jax.Array, Any], tuple[Any, Pull]]]:
-    """(carry, play) of many runs [L]: what they start with, and `play(t, carry) -> (carry, pulls)`, their round t."""
+    law: Any, policy: Policy, seed_data: jax.Array, run_numbers: jax.Array, horizon: int, *, own_rounds: bool = False
+) -> Batch:
+    """Many runs [L] that play the same round t [], or with `own_rounds` each its own t [L]."""
     count, carry = run_numbers.shape[0], _start(law, policy, horizon)
     keys = jax.vmap(partial(_keys, law, seed_data))(run_numbers)
     axes = jax.tree.map(lambda x: x.ndim if x.ndim > 1 and max(x.shape[1:]) <= SHORT else 0, carry)
     carry = jax.tree.map(lambda x, axis: jnp.repeat(jnp.expand_dims(x, axis), count, axis), carry, axes)
-    play = jax.vmap(partial(_play, law, policy), in_axes=(0, None, axes), out_axes=(axes, 0))
-    return carry, partial(play, keys)
+    play = partial(_play, law, policy)
+    return Batch(keys, carry, axes, jax.vmap(play, (0, 0 if own_rounds else None, axes), (axes, 0)))
 
 
 def _keys(law: Any, seed_data: jax.Array, run_number: jax.Array) -> _Keys:

@@ -43,7 +43,7 @@ def regret_curves(
     """
     named, (axes,) = _named(results), _axes(ax, 1, path)
     low, high = _band(band)
-    for (label, result), (colour, marker) in zip(named.items(), _styles(len(named)), strict=True):
+    for (label, result), (colour, marker) in zip(named.items(), styles(len(named)), strict=True):
         t = result.checkpoints
         dot = marker or ("o" if t.size == 1 else "")  # a line through one point would not show
         style = {"color": colour, "marker": dot, "markersize": 4, "markevery": max(1, t.size // 8)}
@@ -87,7 +87,7 @@ def regret_distribution(
     positive = np.concatenate([final[final > 0] for final in finals.values()])
     start = positive.min() / 1.5 if positive.size else 0.0
     end = positive.max() * 1.5 if positive.size else 1.0
-    for (label, final), (colour, marker) in zip(finals.items(), _styles(len(named)), strict=True):
+    for (label, final), (colour, marker) in zip(finals.items(), styles(len(named)), strict=True):
         style = {"color": colour, "marker": marker, "markersize": 4, "linewidth": 1.6, "drawstyle": "steps-post"}
         style |= {"label": label, "markevery": 0.1}
         values, last = np.unique(final, return_index=True)
@@ -160,7 +160,7 @@ def _axes(ax: Any, count: int, path: Any) -> Sequence[Axes]:
     return given
 
 
-def _styles(count: int) -> list[tuple[str, str]]:
+def styles(count: int) -> list[tuple[str, str]]:
     return [(c, MARKERS[i // len(COLOURS) % len(MARKERS)]) for i, c in enumerate(islice(cycle(COLOURS), count))]
 
 

@@ -8,7 +8,7 @@ How to add a law (see `laplace` in closed_form.py, the shortest complete one):
 2. a registration `register_closed_form("laplace", _laplace, ("mean", "scale"), open_support=False)`
    (open_support=True has results clipped strictly inside a finite end of the support);
 3. a constructor                       `def laplace(mean, scale) -> Arm` that checks its arguments and states mean,
-   variance and support; then its name in arms/__init__.py and one line in the LAWS table of tests/test_arms.py.
+   variance and support; then its name in arms/__init__.py and one line in the LAWS table of tests/law_table.py.
 
 A law without a closed quantile gets a table (tabulated.py); one with data of its own registers a `stack` function
 (discrete.py). Nothing else in the library knows the families by name.

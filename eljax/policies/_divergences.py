@@ -40,7 +40,7 @@ def divergence(family: Option, mean: jax.Array, other: jax.Array, sigma: jax.Arr
     least = jnp.finfo(mean.dtype).tiny
     if family == "exponential":
         other = jnp.maximum(other, least)
-        return numerics.minus_log_minus(gap / other, (other - gap) / other)
+        return numerics.minus_log_minus(gap / other, mean / other)
     ones, zeros = jnp.clip(mean, least, 1), jnp.maximum(1 - mean, least)
     return ones * numerics.minus_log_minus(-gap / ones, other / ones) + zeros * numerics.minus_log_minus(
         gap / zeros, (1 - other) / zeros

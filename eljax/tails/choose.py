@@ -7,11 +7,11 @@ import numpy as np
 
 from eljax import checks
 from eljax.arms import Bandit
-from eljax.tails import importance, monte_carlo
+from eljax.tails import importance, monte_carlo, splitting
 from eljax.tails.estimates import TailEstimate
 from eljax.types import Policy
 
-METHODS = ("auto", "monte_carlo", "importance")
+METHODS = ("auto", "monte_carlo", "importance", "splitting")
 PILOT = 2_000  # plain runs that `auto` looks at first
 ENOUGH = 100  # hits that make plain simulation good enough: a relative error of 10%
 
@@ -31,12 +31,13 @@ def estimate(
 
     Args:
       bandit: the arms.
-      policy: any policy; importance sampling is made for those that pull the arm of largest index.
+      policy: any policy, randomised ones included; importance sampling is made for those of largest index.
       horizon: T.
       threshold: x, in the unit of the rewards. Regrets of few arms lie on a lattice: choose x between its points.
-      method: "monte_carlo" (plain runs, exact interval), "importance" (module `importance`), or "auto": plain runs if
-        a pilot of 2,000 promises 100 hits, else importance sampling, checked against the pilot.
-      runs: plain or weighted runs; run r meets the rewards that `eljax.simulate` gives it where it is a plain one.
+      method: "monte_carlo" (plain runs, exact interval), "importance" (weighted runs of tilted laws), "splitting" (any
+        law), or "auto": plain runs if a pilot of 2,000 promises 100 hits, else importance sampling where the arms have
+        tilts, else splitting; checked against the pilot.
+      runs: plain or weighted runs, or particles per stage of splitting.
       seed: whole number in [0, 2^64).
       progress: show a progress bar.
 
@@ -79,6 +80,8 @@ def estimate(
         return monte_carlo.estimate(bandit, policy, runs=runs, **plain)
     if method == "importance":
         return _importance(bandit, policy, runs, plain)
+    if method == "splitting":
+        return splitting.estimate(bandit, policy, runs=runs, **plain)
     return _auto(bandit, policy, runs, plain)
 
 
@@ -93,8 +96,12 @@ def _auto(bandit: Bandit, policy: Policy, runs: int, plain: dict) -> TailEstimat
     if expected >= ENOUGH:
         found = pilot if pilot.runs == runs else monte_carlo.estimate(bandit, policy, runs=runs, **plain)
         return _because(found, f"{pilot.ess:.0f} of {pilot.runs:,} plain runs hit: plain simulation is enough")
-    found = _importance(bandit, policy, runs, plain)
     why = f"{pilot.ess:.0f} of {pilot.runs:,} plain runs hit: too rare for plain simulation"
+    try:
+        found = _importance(bandit, policy, runs, plain)
+    except ValueError as error:
+        why += f", and importance sampling is not possible ({error})"
+        found = splitting.estimate(bandit, policy, runs=runs, **plain)
     if not found.log_lower <= pilot.log_upper or not found.log_upper >= pilot.log_lower:
         low, high = np.exp([pilot.log_lower, pilot.log_upper])
         why += f"; do not trust: the plain runs say [{low:.2g}, {high:.2g}]"

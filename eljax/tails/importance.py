@@ -49,7 +49,7 @@ def mixture(bandit: Bandit, policy: Policy, horizon: int, threshold: float) -> l
     components = [_component("plain", PLAIN, none)]
     tilted: list[tuple[str, float, list[tilts.Tilt]]] = []
     for j in targets:
-        pulls, radius = _pulls_and_radius(policy, bandit, int(j), horizon, threshold)
+        pulls, radius = pulls_and_radius(policy, bandit, int(j), horizon, threshold)
         own = bandit.means[j] + np.sqrt(2 * radius * bandit.gaps[j] / threshold * bandit.arms[j].variance)
         width = np.sqrt(2 * radius / pulls)
         better = np.flatnonzero(bandit.gaps < bandit.gaps[j])
@@ -140,7 +140,7 @@ def _component(label: str, share: float, arms: list[tilts.Tilt]) -> Component:
     return Component(label, share, Bandit([tilt.arm for tilt in arms]), np.stack([tilt.ratio for tilt in arms]))
 
 
-def _pulls_and_radius(policy: Policy, bandit: Bandit, j: int, horizon: int, threshold: float) -> tuple[float, float]:
+def pulls_and_radius(policy: Policy, bandit: Bandit, j: int, horizon: int, threshold: float) -> tuple[float, float]:
     """How often a better arm has been pulled when arm j has cost x, and the radius C there.
 
     Read from the policy's hyperparameters `schedule` and `radius`; one with neither is taken to pull log t times.

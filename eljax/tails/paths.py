@@ -111,14 +111,14 @@ def _tile(
     horizon: int,
 ) -> tuple[jax.Array, tuple, jax.Array]:
     """(status [L], log ratios J × [L], uncertified decisions [L])."""
-    carry, play = engine.batch(law, policy, seed_data, run_numbers, horizon)
+    many = engine.batch(law, policy, seed_data, run_numbers, horizon)
     zero = jnp.zeros(run_numbers.shape)
     start = jnp.zeros(run_numbers.shape, jnp.int32), (zero,) * ratios.shape[0], jnp.zeros(run_numbers.shape, jnp.int32)
     weigh = jax.vmap(partial(_weigh, ratios, units, gaps, threshold, horizon), in_axes=(None, 0, 0))
 
     def one_round(state: tuple, t: jax.Array) -> tuple[tuple, None]:
         carry, verdict = state
-        carry, pull = play(t, carry)
+        carry, pull = many.play(many.keys, t, carry)
         return (carry, weigh(t, verdict, pull)), None
 
     def some_rounds(state: tuple) -> tuple:
@@ -127,7 +127,7 @@ def _tile(
         return t + ROUNDS, *rest
 
     unfinished = lambda state: (state[0] <= horizon) & (state[2][0] == OPEN).any()  # noqa: E731
-    _, _, verdict = jax.lax.while_loop(unfinished, some_rounds, (jnp.int32(1), carry, start))
+    _, _, verdict = jax.lax.while_loop(unfinished, some_rounds, (jnp.int32(1), many.carry, start))
     return verdict
 
 
