@@ -18,6 +18,7 @@ from eljax.cli import INTERRUPTED
 from eljax.results import Result, readable, writable
 from eljax.types import Policy, describe
 
+Finding = tuple[str, bool | str]  # of a claim: the evidence, and whether it shows it, or why it was not checked
 SCHEDULES = {"g1": eljax.log_loglog(), "g2": eljax.log_squared()}
 
 

@@ -57,7 +57,7 @@ def measure(args: argparse.Namespace, rows: list[dict], curves: dict) -> None:
                 row |= {"run-rounds": more.size, "violations": int((more < 0).sum()), "smallest": int(more.min())}
                 rows.append(row | {"mean": more[:, -1].mean(), "runs that differ": (more > 0).any(1).mean()})
                 curves[law, schedule, radius] = more.mean(0)
-                print(rows[-1], flush=True)
+                print(f"{law}, {schedule}, radius {radius}: {row['violations']} violations", flush=True)
 
 
 def _pulls(args: argparse.Namespace, law: str, schedule: str, radius: float) -> np.ndarray:
