@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from experiments import curves
 
-SHOWN = ("EL-F g1, radius 3", "EL-F g2, radius 3", "RDS √log", "RDS log")
+SHOWN = ("EL-F g1, radius 3", "EL-F g2, radius 3", "RDS sqrt_log", "RDS log")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -14,26 +14,12 @@ import numpy as np
 import eljax
 from eljax import policies
 from eljax.results import Result
-from eljax.types import Policy
 from experiments import common, table3
 
-G1, G2 = common.SCHEDULES["g1"], common.SCHEDULES["g2"]
+G1 = common.SCHEDULES["g1"]
 MOVING = "EL-F g1, radius loglog t + 3"
 FE = ("FE sqrt", "FE linear", "FE exponential")
-POLICIES: dict[str, Callable[[], Policy]] = {
-    "EL-F g1, radius 0": lambda: policies.g_forcing(G1),
-    "EL-F g1, radius 3": lambda: policies.el_f(G1, 3.0),
-    "EL-F g2, radius 0": lambda: policies.g_forcing(G2),
-    "EL-F g2, radius 3": lambda: policies.el_f(G2, 3.0),
-    "R-UCB g1": lambda: policies.r_ucb(G1),
-    "R-UCB g2": lambda: policies.r_ucb(G2),
-    "FE sqrt": lambda: policies.fe("sqrt"),
-    "FE linear": lambda: policies.fe("linear"),
-    "FE exponential": lambda: policies.fe("exponential"),
-    "RDS sqrt_log": lambda: policies.rds("sqrt_log"),
-    "RDS log": lambda: policies.rds("log"),
-    MOVING: lambda: policies.el_f(G1, eljax.loglog_radius(3.0)),
-}
+POLICIES = table3.POLICIES | {MOVING: policies.el_f(G1, eljax.loglog_radius(3.0))}
 
 
 class Section7(NamedTuple):
@@ -63,7 +49,7 @@ def load_or_simulate(out: Path, horizon: int, runs: int, seed: int) -> Section7:
     """Results that experiments.table3 and table4_5 left in the folders next to `out`; else smaller ones, kept there."""
     cells: dict[tuple[str, str], Result] = {}
     for instance, bandit in eljax.paper_instances().items():
-        for name, make in POLICIES.items():
+        for name, policy in POLICIES.items():
             script, names = ("table4_5", ("g1", "radius loglog t + 3")) if name == MOVING else ("table3", (name,))
             file = f"{common.file_name(instance, *names)}.npz"
             path, size = out / file, {"horizon": horizon, "runs": runs, "seed": seed}
@@ -71,7 +57,7 @@ def load_or_simulate(out: Path, horizon: int, runs: int, seed: int) -> Section7:
                 path = out.parent / script / file
                 stored = Result.load(path).provenance
                 size = {key: stored[key] for key in size}
-            cells[instance, name] = common.simulate_or_load(path, bandit, make(), **size)[0]
+            cells[instance, name] = common.simulate_or_load(path, bandit, policy, **size)[0]
     return Section7(cells)
 
 

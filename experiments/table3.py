@@ -29,10 +29,10 @@ POLICIES = {
     "EL-F g2, radius 3": policies.el_f(G2, 3.0),
     "R-UCB g1": policies.r_ucb(G1),
     "R-UCB g2": policies.r_ucb(G2),
-    "FE √T": policies.fe("sqrt"),
-    "FE c": policies.fe("linear"),
-    "FE exp(c/log T)": policies.fe("exponential"),
-    "RDS √log": policies.rds("sqrt_log"),
+    "FE sqrt": policies.fe("sqrt"),
+    "FE linear": policies.fe("linear"),
+    "FE exponential": policies.fe("exponential"),
+    "RDS sqrt_log": policies.rds("sqrt_log"),
     "RDS log": policies.rds("log"),
 }
 SIZE = {"horizon": 10_000, "runs": 1_024}  # the paper's
