@@ -1,13 +1,15 @@
 """The experiments at toy size: what they print and write, resuming, bad arguments."""
 
 import json
+import re
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import eljax
 from eljax.results import Result
-from experiments import agreement, benchmarks, common, table3
+from experiments import agreement, benchmarks, common, figure1, figure2, table3
 
 SMALL = ["--runs", "8", "--horizon", "50", "--instances", "exponential"]
 
@@ -40,6 +42,24 @@ def test_table3_continues_without_computing_again(out, monkeypatch, capsys):
     assert printed.count("not recomputed") == len(table3.POLICIES)
     assert "our parameters" in printed
     pd.testing.assert_frame_equal(pd.read_csv(out / "table.csv"), before)
+
+
+@pytest.mark.parametrize(("script", "shown"), [(figure1, 4), (figure2, 11)])
+def test_figures_draw_the_results_of_table3(script, shown, out, monkeypatch, capsys):
+    monkeypatch.setattr(eljax, "simulate", None)
+    assert script.main([*SMALL, "--out", str(out)]) == 0
+    assert capsys.readouterr().out.count("not recomputed") == shown
+    name = script.__name__.rpartition(".")[2]
+    assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert len(pd.read_csv(out / f"{name}.csv")) == shown
+
+
+def test_the_readme_lists_every_experiment():
+    folder = Path(common.__file__).parent
+    scripts = {path.stem for path in folder.glob("*.py") if "def main(" in path.read_text()} - {"common", "curves"}
+    section = (folder.parent / "README.md").read_text().partition("## The paper's experiments")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == scripts
 
 
 def test_only_the_same_simulation_is_loaded(out, tmp_path, monkeypatch, capsys):
