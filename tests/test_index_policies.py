@@ -278,6 +278,12 @@ def test_a_fractional_reward_is_a_success_with_its_probability():
         assert low <= share <= high
 
 
+@pytest.mark.parametrize(("p", "upper"), [(2.0**-64, True), (2.0**-64, False), (0.5, True)])
+def test_coins_are_strictly_between_rewards_0_and_1(monkeypatch, p, upper):
+    monkeypatch.setattr(_draws.random, "tail_uniform", lambda *_: (jnp.asarray(p, DTYPE), jnp.asarray(upper)))
+    assert 0 < float(_draws.uniform(None, None, DTYPE)) < 1
+
+
 # --- Published numbers -----------------------------------------------------------------------------------------------
 
 GAUSSIAN = eljax.Bandit([eljax.gaussian(0.5, 1.0), eljax.gaussian(0.0, 1.0)])
