@@ -14,23 +14,19 @@ standard deviation is known: theirs is taken to be ours, at as many instances.
 """
 
 import argparse
-import dataclasses
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from matplotlib.figure import Figure
 
 import eljax
-from eljax import engine, plots, policies, random
-from eljax.types import Policy, describe
-from experiments import common
+from eljax import plots, policies
+from eljax.types import Policy
+from experiments import common, random_means
+from experiments.random_means import on_random_means, standard_arms
 
 G2 = common.SCHEDULES["g2"]
 MOST = 3.5  # standard errors: beyond, one of both is wrong
@@ -66,6 +62,7 @@ SMALL = [eljax.exponential(0.2), eljax.exponential(0.1)]
 HEAVIER = [eljax.exponential(1.5), eljax.exponential(1.0)]
 FOUR = [eljax.gaussian(0.5, 1.0)] + 3 * [eljax.gaussian(0.0, 1.0)]
 CLIPPED = [eljax.clipped_gaussian(0.5, 0.1), eljax.clipped_gaussian(0.6, 0.1)]
+TEN = standard_arms(10).arms
 COINS = {name: [eljax.bernoulli(p) for p in name] for name in ((0.9, 0.8), (0.5, 0.6))}
 TABLES = {
     "baudry": Table(
@@ -108,8 +105,8 @@ TABLES = {
         10_000,
         0.1,
         [
-            Row("10 Gaussian arms", "TS", (), lambda: policies.thompson("gaussian"), 118.5, np.nan),
-            Row("10 Gaussian arms", "IMED", (), lambda: policies.imed("gaussian"), 124.0, np.nan),
+            Row("10 Gaussian arms", "TS", TEN, lambda: on_random_means(policies.thompson("gaussian")), 118.5, np.nan),
+            Row("10 Gaussian arms", "IMED", TEN, lambda: on_random_means(policies.imed("gaussian")), 124.0, np.nan),
         ],
     ),
 }
@@ -137,11 +134,10 @@ def measure(name: str, args: argparse.Namespace) -> list[dict]:
     """The rows of one table."""
     table = TABLES[name]
     args = argparse.Namespace(**({"horizon": table.horizon, "runs": table.runs} | vars(args)))
-    if name == "bayesian":
-        finals = {(row.instance, row.policy): bayesian(row, args) for row in table.rows}
-    else:
-        jobs = {(name, row.instance, row.policy): (eljax.Bandit(row.arms), row.make()) for row in table.rows}
-        finals = {names[1:]: result.regret[:, -1] for names, result in common.simulate_all(args, jobs).items()}
+    jobs = {(name, row.instance, row.policy): (eljax.Bandit(row.arms), row.make()) for row in table.rows}
+    results = {names[1:]: result for names, result in common.simulate_all(args, jobs).items()}
+    final = random_means.regret if name == "bayesian" else lambda result: result.regret[:, -1]
+    finals = {names: final(result) for names, result in results.items()}
     return [compare(name, table, row, args.horizon, finals[row.instance, row.policy]) for row in table.rows]
 
 
@@ -165,55 +161,6 @@ def compare(name: str, table: Table, row: Row, horizon: int, final: np.ndarray) 
         "median": np.median(final),
         "published_median": row.median,
     }
-
-
-# ------------------------------------------------------------------------------------------ one run of each instance
-
-ARMS, LANES = 10, 500
-
-
-def bayesian(row: Row, args: argparse.Namespace) -> np.ndarray:
-    """[runs]: final regret of one run on each of as many random instances; kept in a file and found again."""
-    policy = row.make()
-    path = args.out / f"{common.file_name('bayesian', row.policy)}.npz"
-    made_by = f"{describe(policy)} T={args.horizon} runs={args.runs} seed={args.seed} eljax={eljax.__version__}"
-    if path.exists():
-        with np.load(path) as file:
-            if str(file["made_by"]) == made_by:
-                print(f"{row.instance}, {row.policy}: loaded from {path}, not recomputed")
-                return file["regret"]
-    means = np.random.default_rng(args.seed).normal(size=(args.runs, ARMS))
-    pulls = run_each(policy, means, args.horizon, args.seed)
-    regret = ((means.max(axis=1, keepdims=True) - means) * pulls).sum(axis=1)
-    np.savez(path, regret=regret, made_by=made_by)
-    print(f"{row.instance}, {row.policy}: mean {regret.mean():.1f}", flush=True)
-    return regret
-
-
-def run_each(policy: Policy, means: np.ndarray, horizon: int, seed: int) -> np.ndarray:
-    """[R, K]: pulls of run r on Gaussian arms with means[r]; the law's means are leaves like any other."""
-    runs, num_arms = means.shape
-    law = eljax.Bandit([eljax.gaussian(0.0, 1.0)] * num_arms).law("float32")
-    policy = jax.tree.map(np.float32, policy._replace(validate=None, fallback=None))
-
-    with jax.enable_x64(False):
-        key = jax.random.key_data(random.seed_key(seed))
-
-        @jax.jit
-        def tile(means: jax.Array, numbers: jax.Array) -> jax.Array:
-            def one(mean: jax.Array, number: jax.Array) -> jax.Array:
-                own = dataclasses.replace(law, leaves=((mean, law.leaves[0][1]),))
-                return engine.run(own, policy, key, number, jnp.asarray([horizon]), horizon).pulls
-
-            return jax.vmap(one)(means, numbers)
-
-    def compute(start: int) -> np.ndarray:
-        chosen = np.minimum(np.arange(start, start + LANES), runs - 1)
-        with jax.enable_x64(False):  # the setting is of the thread
-            return np.asarray(tile(means[chosen].astype(np.float32), chosen.astype(np.uint32)))
-
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return np.concatenate(list(pool.map(compute, range(0, runs, LANES))))[:runs]
 
 
 def figure(rows: Sequence[Mapping[str, Any]], path: Path) -> None:

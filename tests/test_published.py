@@ -6,9 +6,10 @@ import pandas as pd
 import pytest
 
 import eljax
+from eljax import random
 from eljax.results import Result
 from eljax.types import Policy
-from experiments import common, published, scale, table1, worst_case
+from experiments import common, published, random_means, scale, table1, worst_case
 
 PNG = b"\x89PNG"
 
@@ -31,8 +32,9 @@ def test_every_published_row_can_be_simulated():
         for row in table.rows:
             policy = row.make()
             assert isinstance(policy, Policy)
-            policy.validate(10, table.horizon)
-            assert not row.arms or len(eljax.Bandit(row.arms).gaps) >= 2
+            bandit = eljax.Bandit(row.arms)
+            policy.validate(bandit.num_arms, table.horizon)
+            assert bandit.num_arms >= 2
 
 
 def test_published_writes_table_and_figure(tmp_path, monkeypatch, capsys):
@@ -48,7 +50,6 @@ def test_published_writes_table_and_figure(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "published.png").read_bytes().startswith(PNG)
     assert "differ by more than 3.5 standard errors" in capsys.readouterr().out
     monkeypatch.setattr(eljax, "simulate", None)
-    monkeypatch.setattr(published, "run_each", None)
     assert published.main(arguments) == 0
     assert capsys.readouterr().out.count("not recomputed") == 2
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "table.csv"), first)
@@ -71,14 +72,27 @@ def test_published_standard_deviations_are_over_the_root_of_their_runs():
     assert row.error == pytest.approx(0.41295, rel=1e-4)  # 29.2 / √5,000
 
 
-def test_one_run_of_each_instance_is_the_run_of_that_number():
-    means = np.random.default_rng(1).normal(size=(3, 4))
-    policy = eljax.policies.ucb(1.0)
-    pulls = published.run_each(policy, means, 60, seed=7)
-    for run in range(3):
-        bandit = eljax.Bandit([eljax.gaussian(float(m), 1.0) for m in means[run].astype(np.float32)])
-        again = eljax.simulate(bandit, policy, horizon=60, runs=3, seed=7, dtype="float32")
-        np.testing.assert_array_equal(pulls[run], again.pulls[run])
+def test_a_random_instance_is_an_ordinary_one_with_those_means():
+    """A policy that meets N(0, 1) and adds the means pulls as on the arms N(mean, 1), up to rounding at near ties."""
+    policy, dtype = eljax.policies.ucb(1.0), "float64"
+    sizes = {"horizon": 60, "runs": 3, "seed": 7, "dtype": dtype}
+    result = eljax.simulate(random_means.standard_arms(4), random_means.on_random_means(policy), **sizes)
+    with jax.enable_x64(True):
+        for run, final in enumerate(random_means.regret(result)):
+            key = jax.random.fold_in(jax.random.fold_in(random.seed_key(7), np.uint32(run)), random.POLICY_STREAM)
+            key = jax.random.fold_in(jax.random.fold_in(key, 1), np.uint32(2**31))
+            bandit = eljax.Bandit([eljax.gaussian(float(m), 1.0) for m in jax.random.normal(key, (4,), dtype)])
+            again = eljax.simulate(bandit, policy, **sizes)
+            np.testing.assert_array_equal(result.pulls[run], again.pulls[run])
+            assert final == pytest.approx(again.regret[run, -1], rel=1e-12)
+    assert str(random_means.on_random_means(policy)) == "random_means(policy=ucb(sigma=1.0))"
+
+
+def test_random_means_are_standard_normal_numbers():
+    """After one pull, of arm 0, regret is max − first: its mean is 1/√π for two arms (4 standard errors)."""
+    policy = random_means.on_random_means(eljax.policies.ucb(1.0))
+    final = random_means.regret(eljax.simulate(random_means.standard_arms(2), policy, horizon=1, runs=4_000))
+    assert abs(final.mean() - 1 / np.sqrt(np.pi)) < 4 * final.std() / np.sqrt(4_000)
 
 
 # --------------------------------------------------------------------------------------------------------------- scale
