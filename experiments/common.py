@@ -44,7 +44,7 @@ def main(
     try:
         work(args)
     except KeyboardInterrupt:
-        print("Interrupted: the same command continues from what is kept.", file=sys.stderr)
+        print(f"\nInterrupted: what is finished is in {args.out}.", file=sys.stderr)
         return INTERRUPTED
     print(f"Written to {args.out}")
     return 0
@@ -108,7 +108,8 @@ def simulate_all(
             count = f"[{len(results)}/{len(jobs)}]"
             print(f"{count} {', '.join(names)}: mean {readable(result.mean()[-1])}{note}", flush=True)
     except KeyboardInterrupt:
-        print(f"\n{len(results)} of {len(jobs)} results are kept in {args.out}.", file=sys.stderr)
+        kept = f"{len(results)} of {len(jobs)} results are kept"
+        print(f"\n{kept} in {args.out}; the same command continues.", file=sys.stderr)
         raise
     return results
 
@@ -145,8 +146,8 @@ def narrow_tiles(lanes: int) -> Iterator[None]:
 
 
 def file_name(*parts: str) -> str:
-    """A file name made of the parts: lower case, other signs become underscores."""
-    return "__".join(re.sub(r"[^a-z0-9.]+", "_", part.lower()).strip("_") for part in parts)
+    """A file name made of the parts: lower case, √ spelt out, other signs become underscores."""
+    return "__".join(re.sub(r"[^a-z0-9.]+", "_", part.lower().replace("√", "sqrt ")).strip("_") for part in parts)
 
 
 def show(title: str, rows: Sequence[dict], path: Path) -> None:
