@@ -61,11 +61,11 @@ def work(args: argparse.Namespace) -> None:
             print(f"{name:>3}  {claim}\n     {evidence}\n     -> {verdict}\n", flush=True)
     finally:
         pd.DataFrame(rows).to_csv(args.out / "table.csv", index=False)
-        lines = ["| " + " | ".join(map(str, row.values())) + " |" for row in rows]
+        lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row.values()) + " |" for row in rows]
         header = ["| | claim | evidence | verdict |", "|---|---|---|---|"]
         (args.out / "table.md").write_text("\n".join([*header, *lines]) + "\n", encoding="utf-8")
-        shown = sum(row["verdict"] == "shown" for row in rows)
-        print(f"{shown} of {len(rows)} shown.")
+        rest = [f"{row['']} {row['verdict'].partition(':')[0]}" for row in rows if row["verdict"] != "shown"]
+        print(f"{len(rows) - len(rest)} of {len(rows)} shown" + (f"; {', '.join(rest)}" if rest else ""))
 
 
 def simulate(args: argparse.Namespace, bandit: eljax.Bandit, policy: Policy, **changes) -> Result:
@@ -102,21 +102,17 @@ def index_above_mean(args: argparse.Namespace) -> common.Finding:
     same = bool((np.asarray(eljax.el_index(np.full((1, 20), 0.3), radius)) == index.dtype.type(0.3)).all())
     plain, zero = (simulate(args, PAIR, policy) for policy in (policies.g_forcing(G2), policies.el_f(G2, 0.0)))
     equal = int((plain.regret == zero.regret).all(1).sum())
-    evidence = (
-        f"index below the mean in {below} of {index.size:,} samples of t₂; equal rewards give their value: {same}; "
-    )
-    return evidence + f"radius 0 pulls as g-forcing in {equal} of {plain.runs} runs", (
-        below == 0 and same and equal == plain.runs
-    )
+    evidence = f"index below the mean in {below} of {index.size:,} samples of t₂; equal rewards: their value {same}; "
+    held = below == 0 and same and equal == plain.runs
+    return evidence + f"radius 0 pulls as g-forcing in {equal} of {plain.runs} runs", held
 
 
 def trapped(args: argparse.Namespace) -> common.Finding:
-    both = {"epsilons": ["0.2"], "policies": list(trap.POLICIES), "schedules": ["g1", "g2"]}
-    results = {}
-    for policy in both["policies"]:
-        for schedule in both["schedules"]:
-            made = trap.POLICIES[policy](common.SCHEDULES[schedule])
-            results[f"{policy} {schedule}"] = simulate(args, trap.bandit(0.2), made)
+    results = {
+        f"{name} {schedule}": simulate(args, trap.bandit(0.2), make(g))
+        for name, make in trap.POLICIES.items()
+        for schedule, g in common.SCHEDULES.items()
+    }
     rows = {name: trap.row(name, "0.2", result) for name, result in results.items()}
     told = [f"{name} {row['trapped']:.3f}" for name, row in rows.items()]
     held, ends = True, results["naive EL-UCB g2"].tail(args.horizon - 1.5, confidence=0.999)[1:]
@@ -355,11 +351,13 @@ def _all_rounds(t, num_arms):
 
 def no_free_lunch(args: argparse.Namespace) -> common.Finding:
     """The largest regret over the gap against the horizon, where a rare reward decides which arm is best."""
-    horizon, values = 4 * args.horizon, {}
-    bandit, factor, sigma, gaps = worst_case.FAMILIES["rare"]
+    horizon, values = 10 * args.horizon, {}
+    bandit, factor, sigma, _ = worst_case.FAMILIES["rare"]
+    gaps = [2.0 ** (-k / 2) for k in range(4, 17)]
     for name in ("EL-F g2, radius 3", "UCB, told the scale"):
         policy = worst_case.POLICIES[name](sigma)
-        found = {gap: simulate(args, bandit(gap, factor), policy, horizon=horizon) for gap in gaps}
+        size = {"horizon": horizon, "runs": args.runs // 2 + 1}
+        found = {gap: simulate(args, bandit(gap, factor), policy, **size) for gap in gaps}
         t, largest, _, _ = worst_case.envelope(found)
         values[name] = worst_case.exponent(t, largest)
     late = t[t >= horizon / 30].astype(float)

@@ -44,7 +44,7 @@ def main(
     try:
         work(args)
     except KeyboardInterrupt:
-        print("Interrupted: the same command continues from what is kept.", file=sys.stderr)
+        print(f"\nInterrupted: what is finished is in {args.out}.", file=sys.stderr)
         return INTERRUPTED
     print(f"Written to {args.out}")
     return 0
@@ -108,7 +108,8 @@ def simulate_all(
             count = f"[{len(results)}/{len(jobs)}]"
             print(f"{count} {', '.join(names)}: mean {readable(result.mean()[-1])}{note}", flush=True)
     except KeyboardInterrupt:
-        print(f"\n{len(results)} of {len(jobs)} results are kept in {args.out}.", file=sys.stderr)
+        kept = f"{len(results)} of {len(jobs)} results are kept"
+        print(f"\n{kept} in {args.out}; the same command continues.", file=sys.stderr)
         raise
     return results
 

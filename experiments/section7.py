@@ -16,10 +16,10 @@ from eljax import policies
 from eljax.results import Result
 from experiments import common, table3
 
-G1 = common.SCHEDULES["g1"]
-MOVING = "EL-F g1, radius loglog t + 3"
+OURS, RDS = "EL-F g1, radius 3", "RDS sqrt_log"
 FE = ("FE sqrt", "FE linear", "FE exponential")
-POLICIES = table3.POLICIES | {MOVING: policies.el_f(G1, eljax.loglog_radius(3.0))}
+MOVING = "EL-F g1, radius loglog t + 3"
+POLICIES = table3.POLICIES | {MOVING: policies.el_f(common.SCHEDULES["g1"], eljax.loglog_radius(3.0))}
 
 
 class Section7(NamedTuple):
@@ -62,11 +62,10 @@ def load_or_simulate(out: Path, horizon: int, runs: int, seed: int) -> Section7:
 
 
 def el_f_and_rds(table: Section7) -> common.Finding:
-    ours, theirs = "EL-F g1, radius 3", "RDS sqrt_log"
-    smaller = int((table.each(ours, "median") < table.each(theirs, "median")).sum())
-    ratio = table.each(ours, "mean") / table.each(theirs, "mean")
+    smaller = int((table.each(OURS, "median") < table.each(RDS, "median")).sum())
+    ratio = table.each(OURS, "mean") / table.each(RDS, "mean")
     near = int(((ratio < 2) & (ratio > 0.5)).sum())
-    evidence = f"{ours} has the smaller median on {smaller} of 6, means within a factor 2 on {near} of 6"
+    evidence = f"{OURS} has the smaller median on {smaller} of 6, means within a factor 2 on {near} of 6"
     return f"{evidence} (ratios {_list(ratio)})", smaller >= 5 and near >= 4
 
 
@@ -80,7 +79,7 @@ def r_ucb_medians(table: Section7) -> common.Finding:
     names = [name for name in POLICIES if name not in (MOVING, "R-UCB g1", "R-UCB g2")]
     rest = np.min([table.each(name, "median") for name in names], 0)
     mine = np.minimum(table.each("R-UCB g1", "median"), table.each("R-UCB g2", "median"))
-    lowest, means = mine < rest, table.each("R-UCB g1", "mean") / table.each("EL-F g1, radius 3", "mean")
+    lowest, means = mine < rest, table.each("R-UCB g1", "mean") / table.each(OURS, "mean")
     evidence = (
         f"R-UCB has the lowest median on {lowest.sum()} of 6; its mean is {_list(means)} times EL-F's (g1, radius 3)"
     )
@@ -89,7 +88,7 @@ def r_ucb_medians(table: Section7) -> common.Finding:
 
 def r_ucb_units(table: Section7) -> common.Finding:
     told, held = [], True
-    for name in ("R-UCB g1", "EL-F g1, radius 3"):
+    for name in ("R-UCB g1", OURS):
         values = table.each(name, "median")
         ratio = values[2:4] / 50 / values[4:6]
         told.append(f"{name} {_list(ratio)}")
@@ -98,9 +97,9 @@ def r_ucb_units(table: Section7) -> common.Finding:
 
 
 def fe_costly(table: Section7) -> common.Finding:
-    name = "FE exponential"
+    name = FE[2]
     steady = table.each(name, "mean") / table.each(name, "median")
-    dearer = [int((table.each(fe, "median") > table.each("EL-F g1, radius 3", "median")).sum()) for fe in FE]
+    dearer = [int((table.each(fe, "median") > table.each(OURS, "median")).sum()) for fe in FE]
     evidence = f"{name}: mean/median {_list(steady)}; median above EL-F's (g1, radius 3): {_pairs(FE, dearer)} of 6"
     return evidence, bool((steady < 4).all() and min(dearer) >= 5)
 
@@ -127,7 +126,7 @@ def larger_radius(table: Section7) -> common.Finding:
 
 
 def moving_radius(table: Section7) -> common.Finding:
-    ratio = table.each(MOVING, "mean") / table.each("EL-F g1, radius 3", "mean")
+    ratio = table.each(MOVING, "mean") / table.each(OURS, "mean")
     evidence = f"g1: mean with radius loglog t + 3 over that with radius 3: {_list(ratio)} on {_instances()}"
     return evidence, bool((ratio < 1).any() and (ratio > 1).any())
 

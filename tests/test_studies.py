@@ -5,6 +5,7 @@ Compilation is most of the time: one horizon for all, few laws, and what is comp
 
 import argparse
 import math
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,8 +14,18 @@ from scipy import optimize
 
 import eljax
 from eljax import engine
-from eljax.results import Result
-from experiments import almost_sure, coupling, expected_regret, heavy_tails, index_bounds, table4_5, trap
+from eljax.results import Result, TailProbability
+from experiments import (
+    almost_sure,
+    claims,
+    coupling,
+    expected_regret,
+    heavy_tails,
+    index_bounds,
+    section7,
+    table4_5,
+    trap,
+)
 
 HORIZON, RUNS = 300, 64
 FORCED = math.ceil(math.log(HORIZON) ** 2 / 2)  # ⌈g2(T)⌉ of two arms
@@ -135,3 +146,88 @@ def test_kl_inf_against_a_scalar_maximisation():
         best = optimize.minimize_scalar(loss, bounds=(0, 1), method="bounded", options={"xatol": 1e-12})
         assert found[i, j] == pytest.approx(-best.fun, rel=1e-6)  # which stops short of an end by 1e-8 or so
         assert found[i, j] >= -best.fun * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("only", [["2", "3", "4", "15b"], ["1", "8", "11a"]])
+def test_claims(only, tmp_path, capsys):
+    """Checks that need little compilation, as one table; none of them may fail for want of runs."""
+    size = ["--horizon", str(HORIZON), "--runs", "128"]
+    assert claims.main([*size, "--only", *only, "--out", str(tmp_path)]) == 0
+    table = pd.read_csv(tmp_path / "table.csv")
+    assert list(table.claim) == [claims.CHECKS[name][0] for name in only]
+    assert list(table.verdict) == ["shown"] * len(only)
+    assert f"{len(only)} of {len(only)} shown" in capsys.readouterr().out
+    assert len((tmp_path / "table.md").read_text().splitlines()) == 2 + len(only)
+
+
+def test_claims_tell_what_is_not_shown_and_keep_it(tmp_path, monkeypatch, capsys):
+    def interrupted(args):
+        raise KeyboardInterrupt
+
+    checks = {"a": lambda args: ("|x| > 1", False), "b": lambda args: ("none", "too rare"), "c": interrupted}
+    monkeypatch.setattr(claims, "CHECKS", {name: (f"claim {name}", check) for name, check in checks.items()})
+    assert claims.main(["--out", str(tmp_path)]) == 130
+    assert list(pd.read_csv(tmp_path / "table.csv").verdict) == ["not shown", "not checked: too rare"]
+    assert r"\|x\| > 1" in (tmp_path / "table.md").read_text()
+    assert "0 of 2 shown; a not shown, b not checked" in capsys.readouterr().out
+
+
+# Mean and median per instance of an independent simulation, and our own guesses for the other policies and columns.
+REPORTED = {
+    "EL-F g1, radius 0": ([1380, 4449, 155, 2899, 3.1, 58], [42, 33, 110, 27.5, 2.2, 0.55]),
+    "EL-F g1, radius 3": ([173, 856, 134, 251, 2.7, 5.0], [76, 90, 110, 95, 2.2, 1.9]),
+    "EL-F g2, radius 0": ([192, 300, 430, 200, 8.6, 4.0], [174, 130, 430, 110, 8.6, 2.2]),
+    "EL-F g2, radius 3": ([192, 204, 430, 157, 8.6, 3.2], [174, 132, 430, 115, 8.6, 2.3]),
+    "R-UCB g1": ([3241, 10065, 7296, 6626, 38, 71], [14, 9, 10, 7.5, 37.8, 71]),
+    "R-UCB g2": ([900, 5000, 4000, 3000, 150, 120], [20, 12, 15, 10, 150, 120]),
+    "FE sqrt": ([900, 700, 1500, 500, 30, 10], [800, 600, 1400, 400, 28, 8]),
+    "FE linear": ([900, 700, 1500, 500, 30, 10], [800, 600, 1400, 400, 28, 8]),
+    "FE exponential": ([395, 305, 652, 205, 13, 4.1], [390, 198, 650, 162, 13, 3.25]),
+    "RDS sqrt_log": ([198, 247, 247, 221, 5.0, 4.4], [188, 187, 240, 192, 4.8, 3.85]),
+    "RDS log": ([250, 300, 350, 260, 7.0, 5.2], [240, 250, 340, 240, 6.8, 4.8]),
+    "EL-F g1, radius loglog t + 3": ([180, 700, 140, 240, 2.8, 4.8], [90, 110, 112, 110, 2.2, 2.2]),
+}
+
+
+class _Cell(NamedTuple):
+    average: float
+    middle: float
+    high: float
+    gaps: np.ndarray = np.array([0.0, 1.0])
+    horizon: int = 10
+    runs: int = 1
+
+    def mean(self):
+        return np.array([self.average])
+
+    def median(self):
+        return np.array([self.middle])
+
+    def tail(self, x):
+        return TailProbability(self.high, 0.0, 1.0)
+
+
+def section7_of(reported):
+    names = list(eljax.paper_instances())
+    high = lambda policy: 0.05 if "g2" in policy else 0.2  # noqa: E731
+    return section7.Section7(
+        {
+            (instance, policy): _Cell(means[i], medians[i], high(policy))
+            for policy, (means, medians) in reported.items()
+            for i, instance in enumerate(names)
+        }
+    )
+
+
+def test_section7_counts_what_was_reported():
+    assert set(REPORTED) == set(section7.POLICIES)
+    table = section7_of(REPORTED)
+    for claim, judge in section7.JUDGES.values():
+        evidence, held = judge(table)
+        assert held is True, (claim, evidence)
+    assert "lowest median on 4 of 6" in section7.r_ucb_medians(table)[0]
+
+
+def test_section7_sees_what_was_not_reported():
+    flat = section7_of({policy: ([10.0] * 6, [10.0] * 6) for policy in REPORTED})
+    assert [judge(flat)[1] for _, judge in section7.JUDGES.values()] == [False] * len(section7.JUDGES)
