@@ -151,10 +151,10 @@ def _apart_from(count: jax.Array, length: int) -> jax.Array:
     Up to there a sum that has ended is computed as if it had not; each of the others has the cost of being taken apart.
     """
     if jax.default_backend() != "cpu":  # one by one, they would wait for launches of kernels with little to do
-        return jnp.max(count)
-    most = 1 << (length // BLOCK).bit_length()
-    blocks = sorted({0, *(i << j for i in (1, 3) for j in range(most.bit_length()) if i << j <= most)})
-    ends = BLOCK * jnp.asarray(blocks, jnp.int32)
+        return jnp.max(count, initial=0)
+    longest = -(-jnp.max(count, initial=0) // BLOCK)
+    sizes = {0, *(i << j for i in (1, 3) for j in range((length // BLOCK).bit_length()))}
+    ends = BLOCK * jnp.append(jnp.asarray(sorted(sizes), jnp.int32), longest)
     beyond = ends[:, None] - count.reshape(1, -1)
     cost = jnp.where(beyond >= 0, beyond, APART).astype(jnp.float32)
     return ends[jnp.argmin(jnp.sum(cost, 1))]
@@ -167,7 +167,7 @@ def _zeros(term: Callable, shape: tuple, dtype: jnp.dtype, parameters: Any) -> A
 
 
 def _pairs(term, block, start, least, count, parameters) -> Any:
-    """[..., HALF] of blocks [..., BLOCK]: the terms of each pair, of rewards numbered from `least` up to `count` only."""
+    """[..., HALF] of blocks [..., BLOCK]: the terms of each pair, of rewards numbered `least` to `count` − 1 only."""
     number = start + jnp.arange(HALF, dtype=jnp.int32).reshape(*[1] * (block.ndim - 1), HALF)
     halves = term(number - start // 2, block[..., :HALF], block[..., HALF:], parameters)
     first, second = ((i >= least) & (i < count) for i in (number, number + HALF))

@@ -3,7 +3,8 @@
 Paper: Baudry, Saux and Maillard, "From optimality to robustness: Dirichlet sampling strategies in stochastic bandits"
 (2021). As `rds`, but the point added to a challenger's rewards is the bound itself:
 
-    challenger k, with n rewards X, wins if mean_k ≥ mean_ℓ, or if Σ w_i X_i + w_{n+1} B ≥ mean_ℓ,  w ~ Dirichlet(1, ..., 1)
+    challenger k, with n rewards X, wins if mean_k ≥ mean_ℓ, or if Σ w_i X_i + w_{n+1} B ≥ mean_ℓ,
+        w ~ Dirichlet(1, ..., 1)
 
 Assumes rewards ≤ B, with B known: rewards on another scale need another B.
 """

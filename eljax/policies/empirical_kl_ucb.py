@@ -3,7 +3,8 @@
 Paper: Cappé, Garivier, Maillard, Munos and Stoltz, "Kullback-Leibler upper confidence bounds for optimal sequential
 allocation" (2013). Each arm once, then
 
-    pull argmax_i U_i,   U_i = sup { μ : N_i · K_inf(P_i, μ) ≤ log t },   K_inf(P, μ) = inf { KL(P, Q) : Q ≤ B, mean(Q) > μ }
+    pull argmax_i U_i,   U_i = sup { μ : N_i · K_inf(P_i, μ) ≤ log t }
+    K_inf(P, μ) = inf { KL(P, Q) : supp Q ≤ B, mean(Q) > μ }
 
 Assumes rewards ≤ B, with B known (larger ones count as B): rewards on another scale need another B.
 
@@ -11,8 +12,8 @@ By duality K_inf(P, μ) = max over ν ≥ B of mean log(ν − X) − log(ν −
 
     U = min over ν ≥ B of [ ν − e^(−c) · exp(mean log(ν − X)) ]
 
-The EL index is the same minimum over ν > max X, hence never larger. In gaps γ = (B − X)/(B − mean), whose mean is 1, and
-with ν = B + ε (B − mean), r = (γ + ε)/(1 + ε), u = 1 − r, the sums are those of `empirical_likelihood`:
+The EL index is the same minimum over ν > max X, hence never larger. In gaps γ = (B − X)/(B − mean), whose mean is 1,
+and with ν = B + ε (B − mean), r = (γ + ε)/(1 + ε), u = 1 − r, the sums are those of `empirical_likelihood`:
 
     A = mean u²/r     L = mean(−log(1 − u) − u)     F = log1p(A) − L     U = mean + (B − mean)(1 + ε)(1 − e^(−c−L))
 

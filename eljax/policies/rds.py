@@ -10,8 +10,8 @@ starts:
     pull all winners once, in random order; if there are none, the leader
 
 Assumes light tails; knows neither scale nor support of the rewards, nor the horizon (which may cut the last round).
-With w = e/Σ e of exponential e, the second condition reads Σ e_i (X_i − mean_ℓ) + e_{n+1} (B − mean_ℓ) ≥ 0: a duel takes
-one pass over the challenger's rewards. It is never over the leader's, so that T/2 rewards per arm are kept.
+With w = e/Σ e of exponential e, the second condition reads Σ e_i (X_i − mean_ℓ) + e_{n+1} (B − mean_ℓ) ≥ 0: a duel
+takes one pass over the challenger's rewards. It is never over the leader's, so T/2 rewards per arm are kept.
 """
 
 from typing import NamedTuple
