@@ -1,6 +1,6 @@
 """The simulator against published numbers: mean pseudo-regret of classical policies, ours and theirs.
 
-    python -m experiments.published      # about ten minutes on two cores
+    python -m experiments.published      # about half an hour on two cores
 
 Four tables, each at the horizon it was published with unless --horizon says otherwise:
 

@@ -1,6 +1,6 @@
 """The largest mean regret over the gap, against the horizon: what small regret on each instance costs over all of them.
 
-    python -m experiments.worst_case
+    python -m experiments.worst_case      # about half an hour on two cores
 
 Hadiji and Stoltz (2023): a policy that does not know the range of its rewards and whose regret on each instance grows
 like g(T) has instances, another one for every T, on which it grows like T / g(T) or faster. Three families of two arms,
@@ -59,7 +59,7 @@ POLICIES: dict[str, Callable[[float], Policy]] = {  # of the σ that UCB is told
     "UCB, told the scale": lambda sigma: policies.ucb(sigma),
 }
 SIZE = {"horizon": 20_000, "runs": 512}
-SHORT = {"RDS sqrt_log": {"horizon": 2_000, "runs": 128}}  # at small gaps its cost is quadratic in the horizon
+SHORT = {"RDS sqrt_log": {"horizon": 4_000, "runs": 256}}  # at small gaps its cost is quadratic in the horizon
 
 
 def main(argv: Sequence[str] | None = None) -> int:
