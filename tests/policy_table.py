@@ -26,6 +26,8 @@ class Entry(NamedTuple):
 
 
 G2 = eljax.log_squared()
+HISTORY = {"forces": False, "random": True, "equal": None}
+BOUNDED = {"scale_free": False, "shift_free": False, "unit": True}
 TABLE = {
     "ahb": Entry(eljax.policies.ahb, eljax.policies.ahb, forces=False, random=True, equal=None),
     "el_f": Entry(lambda: eljax.policies.el_f(G2, 3.0), lambda: eljax.policies.el_f(G2, 0.5)),
@@ -62,6 +64,17 @@ TABLE = {
     ),
     "el_ucb": Entry(
         lambda: eljax.policies.el_ucb(eljax.log_schedule(1.0)), lambda: eljax.policies.el_ucb(eljax.log_schedule(2.0))
+    ),
+    "rds": Entry(lambda: eljax.policies.rds("sqrt_log"), lambda: eljax.policies.rds("sqrt_log"), **HISTORY),
+    "rds log": Entry(lambda: eljax.policies.rds("log"), lambda: eljax.policies.rds("log"), **HISTORY),
+    "bds": Entry(lambda: eljax.policies.bds(1.0), lambda: eljax.policies.bds(2.0), **(HISTORY | BOUNDED)),
+    "npts": Entry(lambda: eljax.policies.npts(1.0), lambda: eljax.policies.npts(2.0), **(HISTORY | BOUNDED)),
+    "empirical_kl_ucb": Entry(
+        lambda: eljax.policies.empirical_kl_ucb(1.5),  # beyond the rewards: at the bound itself all arms would tie
+        lambda: eljax.policies.empirical_kl_ucb(2.0),
+        forces=False,
+        equal="turns",
+        **BOUNDED,
     ),
     "ucb": Entry(
         lambda: eljax.policies.ucb(1.0), lambda: eljax.policies.ucb(0.5), scale_free=False, forces=False, equal="turns"
