@@ -57,7 +57,7 @@ def first_breach(schedule: Schedule, num_arms: int, horizon: int) -> int | None:
     """The first t >= 2 with g(t) > t − 1, if there is one: only a g that outgrows t can have it late."""
     t = np.unique(np.geomspace(2, max(horizon, 2), 1_000).round())
     with jax.enable_x64(True):
-        values = np.array([float(schedule(s, num_arms)) for s in t])
+        values = np.asarray(jax.vmap(lambda s: schedule(s, num_arms))(t))
     breaches = t[values > t - 1]
     return int(breaches[0]) if breaches.size else None
 

@@ -124,7 +124,7 @@ def test_heavy_tails(tmp_path):
 
 
 def test_index_bounds(tmp_path):
-    laws = ["gaussian", "beta (.3, .6)"]
+    laws = ["gaussian", "uniform"]
     table = table_of(index_bounds, tmp_path, "--laws", *laws, size=(200, 8)).set_index("bound")
     assert list(table.index) == ["2.2", "B.4", "5.2", "5.2, second form", "lower", "KL_inf", "KL-UCB"]
     assert (table.violations == 0).all()
