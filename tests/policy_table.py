@@ -30,15 +30,14 @@ HISTORY = {"forces": False, "random": True, "equal": None}
 BOUNDED = {"scale_free": False, "shift_free": False, "unit": True}
 TABLE = {
     "ahb": Entry(eljax.policies.ahb, eljax.policies.ahb, forces=False, random=True, equal=None),
-    "el_f": Entry(lambda: eljax.policies.el_f(G2, 3.0), lambda: eljax.policies.el_f(G2, 0.5)),
+    "el_f": Entry(
+        lambda: eljax.policies.el_f(eljax.log_schedule(1.0), 3.0),
+        lambda: eljax.policies.el_f(eljax.log_schedule(4.0), 8.0),
+    ),
     "el_f radius 0": Entry(lambda: eljax.policies.el_f(G2, 0.0), lambda: eljax.policies.el_f(G2, 1e-6)),
     "el_f moving radius": Entry(
         lambda: eljax.policies.el_f(G2, eljax.loglog_radius(3.0)),
         lambda: eljax.policies.el_f(G2, eljax.loglog_radius(1.0)),
-    ),
-    "el_f log schedule": Entry(
-        lambda: eljax.policies.el_f(eljax.log_schedule(1.0), 3.0),
-        lambda: eljax.policies.el_f(eljax.log_schedule(4.0), 8.0),
     ),
     "g_forcing": Entry(
         lambda: eljax.policies.g_forcing(eljax.log_schedule(1.0)),
