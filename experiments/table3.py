@@ -12,7 +12,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 from matplotlib.figure import Figure
 
 import eljax
@@ -82,20 +81,27 @@ def high_regret(result: Result) -> TailProbability:
 
 
 def figure(results: dict[str, dict[str, Result]], path: Path) -> None:
-    """One panel per instance (mean, median, 10–90% band against t), one legend for all."""
-    columns = min(3, len(results))
-    rows = -(-len(results) // columns)
-    picture = Figure(figsize=(4.3 * columns, 3.4 * rows + 0.8), layout="constrained")
-    panels = np.ravel(picture.subplots(rows, columns, squeeze=False))
-    for panel, (instance, by_policy) in zip(panels, results.items(), strict=False):
-        plots.regret_curves(by_policy, ax=panel)
-        panel.set_title(instance)
-        legend = panel.get_legend()
-        handles, labels = legend.legend_handles, [text.get_text() for text in legend.get_texts()]
-        legend.remove()
-    for panel in panels[len(results) :]:
-        panel.set_visible(False)
-    picture.legend(handles, labels, loc="outside upper center", ncols=4 if columns > 1 else 2, frameon=False)
+    """Above the mean ± 2 standard errors, below the median; log axes, since regrets differ by 100 times."""
+    picture = Figure(figsize=(3.3 * len(results) + 0.8, 6.4), layout="constrained")
+    panels = picture.subplots(2, len(results), squeeze=False, sharex=True)
+    for column, (instance, by_policy) in zip(panels.T, results.items(), strict=True):
+        for (policy, result), (colour, marker) in zip(by_policy.items(), plots.styles(len(by_policy)), strict=True):
+            t, mean, error = result.checkpoints, result.mean(), 2 * result.standard_error()
+            style = {"color": colour, "marker": marker, "markersize": 4, "markevery": 8, "linewidth": 1.4}
+            column[0].plot(t, mean, label=policy, **style)
+            column[0].fill_between(t, mean - error, mean + error, color=colour, alpha=0.12, linewidth=0)
+            column[1].plot(t, result.median(), **style)
+        smallest = min(result.gaps[result.gaps > 0].min() for result in by_policy.values())
+        for panel in column:
+            panel.set(xscale="log", yscale="log")
+            panel.set_ylim(bottom=smallest)
+            panel.grid(alpha=0.25, linewidth=0.6)
+        column[0].set_title(instance)
+        column[1].set_xlabel("round t")
+    panels[0, 0].set_ylabel("mean pseudo-regret")
+    panels[1, 0].set_ylabel("median pseudo-regret")
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    picture.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 6), frameon=False)
     picture.savefig(path, dpi=150)
 
 
