@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import eljax
 from eljax import engine
 from eljax.cli import INTERRUPTED
 from eljax.results import Result, readable, writable
+from eljax.tails import TailEstimate
 from eljax.types import Policy, describe
 
 Finding = tuple[str, bool | str]  # of a claim: the evidence, and whether it shows it, or why it was not checked
@@ -129,6 +131,31 @@ def simulate_or_load(
     result = eljax.simulate(bandit, policy, horizon=horizon, runs=runs, seed=seed, progress=True)
     result.save(path)
     return result, False
+
+
+def estimate_or_load(path: Path, bandit: eljax.Bandit, policy: Policy, **options) -> TailEstimate:
+    """The estimate in `path` if it is of exactly these options of `eljax.tails.estimate`, else a new one, saved there.
+
+    Prints one line. The options may also be those of `eljax.tails.exact`, with method="exact".
+    """
+    wanted = {"bandit": [repr(arm) for arm in bandit.arms], "policy": describe(policy), "options": repr(options)}
+    if path.exists():
+        try:
+            stored = TailEstimate.load(path)
+            versions = {name: version(name) for name in stored.setting["versions"]}
+            if all(stored.setting.get(key) == value for key, value in (wanted | {"versions": versions}).items()):
+                print(f"{path.stem}: {stored} (loaded)", flush=True)
+                return stored
+        except (ValueError, KeyError) as error:
+            print(f"computing anew: {error}")
+    if options.get("method") == "exact":
+        found = eljax.tails.exact(bandit, policy, **{k: options[k] for k in ("horizon", "threshold")})
+    else:
+        found = eljax.tails.estimate(bandit, policy, **options)
+    found = replace(found, setting=found.setting | wanted)
+    found.save(path)
+    print(f"{path.stem}: {found}", flush=True)
+    return found
 
 
 @contextmanager

@@ -1,17 +1,18 @@
 """P[R(T) > x] by the method that suits it: the front door of `eljax.tails`."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from eljax import checks
 from eljax.arms import Bandit
 from eljax.tails import importance, monte_carlo, splitting
-from eljax.tails.estimates import TailEstimate
+from eljax.tails.estimates import TailCurve, TailEstimate, setting
 from eljax.types import Policy
 
-METHODS = ("auto", "monte_carlo", "importance", "splitting")
 PILOT = 2_000  # plain runs that `auto` looks at first
 ENOUGH = 100  # hits that make plain simulation good enough: a relative error of 10%
 
@@ -61,28 +62,51 @@ def estimate(
         checks.fail("policy", policy, "a policy, such as eljax.policies.el_f(eljax.log_squared())")
     horizon = checks.integer("horizon", horizon, low=1, high=2**31 - 64)
     threshold = checks.number("threshold", threshold)
-    if method not in METHODS:
-        checks.fail("method", method, f"one of {', '.join(METHODS)}")
+    if method not in _BY:
+        checks.fail("method", method, f"one of {', '.join(_BY)}")
     runs = checks.integer("runs", runs, low=10, high=2**32 - 1)
     seed = checks.integer("seed", seed, low=0, high=2**64 - 1)
     if policy.validate is not None:
         policy.validate(bandit.num_arms, horizon)
-    if threshold >= bandit.gaps.max() * horizon:
-        reason = f"the event cannot happen: regret is at most {bandit.gaps.max() * horizon:g}"
-        return TailEstimate(-math.inf, 0.0, -math.inf, -math.inf, "exact", 0, math.nan, reason=reason)
-    if threshold < 0:
-        return TailEstimate(
-            0.0, 0.0, 0.0, 0.0, "exact", 0, math.nan, reason="the event is certain: regret is never < 0"
-        )
+    found = _known(bandit, horizon, threshold)
+    if found is None:
+        plain = {"horizon": horizon, "threshold": threshold, "seed": seed, "progress": progress}
+        found = _BY[method](bandit, policy, runs, plain)
+    return replace(found, setting=setting(bandit, policy, horizon, threshold, seed))
 
-    plain = {"horizon": horizon, "threshold": threshold, "seed": seed, "progress": progress}
-    if method == "monte_carlo":
-        return monte_carlo.estimate(bandit, policy, runs=runs, **plain)
-    if method == "importance":
-        return _importance(bandit, policy, runs, plain)
-    if method == "splitting":
-        return splitting.estimate(bandit, policy, runs=runs, **plain)
-    return _auto(bandit, policy, runs, plain)
+
+def curve(bandit: Bandit, policy: Policy, *, thresholds: Sequence[float], **options: Any) -> TailCurve:
+    """P[R(T) > x] for each x of `thresholds`, by an estimate of its own (`options` are those of `estimate`).
+
+    Example:
+      >>> import eljax
+      >>> bandit = eljax.Bandit([eljax.gaussian(1.0, 1.0), eljax.gaussian(0.0, 1.0)])
+      >>> policy = eljax.policies.g_forcing(eljax.log_squared())
+      >>> found = eljax.tails.curve(bandit, policy, thresholds=[20.5, 99.5, 300], horizon=300, runs=1_000)
+      >>> print(found.estimates[-1])
+      P = 0 (exact; the event cannot happen: regret is at most 300)
+    """
+    thresholds = checks.numbers("thresholds", thresholds)
+    return TailCurve(tuple(estimate(bandit, policy, threshold=float(x), **options) for x in thresholds))
+
+
+def _known(bandit: Bandit, horizon: int, threshold: float) -> TailEstimate | None:
+    """The probability of an event that cannot or must happen."""
+    most = bandit.gaps.max() * horizon
+    if threshold < 0:
+        return TailEstimate(0.0, 0.0, 0.0, 0.0, "exact", 0, math.nan, reason="the event is certain: regret is >= 0")
+    if threshold >= most:
+        reason = f"the event cannot happen: regret is at most {most:g}"
+        return TailEstimate(-math.inf, 0.0, -math.inf, -math.inf, "exact", 0, math.nan, reason=reason)
+    return None
+
+
+def _monte_carlo(bandit: Bandit, policy: Policy, runs: int, plain: dict) -> TailEstimate:
+    return monte_carlo.estimate(bandit, policy, runs=runs, **plain)
+
+
+def _splitting(bandit: Bandit, policy: Policy, runs: int, plain: dict) -> TailEstimate:
+    return splitting.estimate(bandit, policy, runs=runs, **plain)
 
 
 def _importance(bandit: Bandit, policy: Policy, runs: int, plain: dict) -> TailEstimate:
@@ -91,17 +115,17 @@ def _importance(bandit: Bandit, policy: Policy, runs: int, plain: dict) -> TailE
 
 
 def _auto(bandit: Bandit, policy: Policy, runs: int, plain: dict) -> TailEstimate:
-    pilot = monte_carlo.estimate(bandit, policy, runs=min(PILOT, runs), **plain)
+    pilot = _monte_carlo(bandit, policy, min(PILOT, runs), plain)
     expected = pilot.ess * runs / pilot.runs
     if expected >= ENOUGH:
-        found = pilot if pilot.runs == runs else monte_carlo.estimate(bandit, policy, runs=runs, **plain)
+        found = pilot if pilot.runs == runs else _monte_carlo(bandit, policy, runs, plain)
         return _because(found, f"{pilot.ess:.0f} of {pilot.runs:,} plain runs hit: plain simulation is enough")
     why = f"{pilot.ess:.0f} of {pilot.runs:,} plain runs hit: too rare for plain simulation"
     try:
         found = _importance(bandit, policy, runs, plain)
     except ValueError as error:
         why += f", and importance sampling is not possible ({error})"
-        found = splitting.estimate(bandit, policy, runs=runs, **plain)
+        found = _splitting(bandit, policy, runs, plain)
     if not found.log_lower <= pilot.log_upper or not found.log_upper >= pilot.log_lower:
         low, high = np.exp([pilot.log_lower, pilot.log_upper])
         why += f"; do not trust: the plain runs say [{low:.2g}, {high:.2g}]"
@@ -110,3 +134,6 @@ def _auto(bandit: Bandit, policy: Policy, runs: int, plain: dict) -> TailEstimat
 
 def _because(found: TailEstimate, why: str) -> TailEstimate:
     return replace(found, reason=f"{why}; {found.reason}" if found.reason else why)
+
+
+_BY = {"auto": _auto, "monte_carlo": _monte_carlo, "importance": _importance, "splitting": _splitting}

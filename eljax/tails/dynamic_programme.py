@@ -21,7 +21,7 @@ import numpy as np
 
 from eljax import checks, engine
 from eljax.arms import Bandit
-from eljax.tails.estimates import TailEstimate
+from eljax.tails.estimates import TailEstimate, setting
 from eljax.types import Policy, describe
 
 MOST_STATES = 400_000_000  # state-rounds: some minutes
@@ -74,7 +74,18 @@ def exact(bandit: Bandit, policy: Policy, *, horizon: int, threshold: float) -> 
         log_prob = float(np.log(min(tail, 1.0)))
     reason = "" if 0 < tail < 1 else "the event cannot happen" if tail == 0 else "the event is certain"
     expected = float(probs @ regret)
-    return TailEstimate(log_prob, 0.0, log_prob, log_prob, "exact", 0, np.nan, reason=reason, expected_regret=expected)
+    return TailEstimate(
+        log_prob,
+        0.0,
+        log_prob,
+        log_prob,
+        "exact",
+        0,
+        np.nan,
+        reason=reason,
+        expected_regret=expected,
+        setting=setting(bandit, policy, horizon, threshold, None),
+    )
 
 
 def pull_distribution(bandit: Bandit, policy: Policy, horizon: int) -> tuple[np.ndarray, np.ndarray]:
