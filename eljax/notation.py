@@ -8,10 +8,10 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from eljax import arms, policies, schedules
+from eljax import arms, policies, schedules, types
 
 NOT_LAWS = ("paper_instances", "reward")
-LAWS = {name: f for name, f in vars(arms).items() if inspect.isfunction(f) and name not in NOT_LAWS}
+LAWS = {name: f for name, f in sorted(vars(arms).items()) if inspect.isfunction(f) and name not in NOT_LAWS}
 SCHEDULES = {name: getattr(schedules, name) for name in ("log_loglog", "log_squared", "log_schedule", "loglog_radius")}
 POLICIES = {name: getattr(policies, name) for name in policies.__all__}
 
@@ -28,8 +28,8 @@ def arm(text: str) -> arms.Arm:
 def policy(text: str) -> Any:
     """A policy, with schedules and radii in it.
 
-    >>> policy("el_f(log_squared(), radius=3)").select.func.__name__
-    'select'
+    >>> types.describe(policy("el_f(log_squared(), radius=3)"))
+    'el_f(schedule=log_squared(), radius=3.0)'
     """
     return _read("policy", text, POLICIES | SCHEDULES, POLICIES)
 
