@@ -56,23 +56,22 @@ def _open(source: Any, path: str | None, plan: Plan) -> Store:
     for name, value in wanted.items():
         if found.get(name) != value:
             told = "was made by other software" if name in SOFTWARE else "holds another sweep"
-            stored, asked = _difference(found.get(name), value)
-            raise ValueError(f"path {path!r} {told}: {name} must be {stored}, got {asked}; or give another path")
+            raise ValueError(f"path {path!r} {told}: {_difference(name, found.get(name), value)}; or give another path")
     try:
         return Store(group, path, plan.cells, wanted["batch_size"])
     except (KeyError, ValueError, RuntimeError) as error:
         raise ValueError(f"path {path!r} is damaged: {error}") from error
 
 
-def _difference(stored: Any, asked: Any) -> tuple[str, str]:
-    """The first entries that differ, of settings that are lists or dicts in JSON."""
+def _difference(name: str, stored: Any, asked: Any) -> str:
+    """Which entry of a setting differs first, if it is a list or a dict in JSON, and how."""
     pair = [json.loads(x) if isinstance(x, str) and x[:1] in "[{" else x for x in (stored, asked)]
     while all(isinstance(x, dict) for x in pair) or all(isinstance(x, list) for x in pair):
         entries = [dict(enumerate(x)) if isinstance(x, list) else x for x in pair]
         key = next(key for key in entries[0] | entries[1] if entries[0].get(key) != entries[1].get(key))
-        pair = [x.get(key) for x in entries]
-    shown = [repr(x) for x in pair]
-    return tuple(x if len(x) <= 100 else x[:97] + "..." for x in shown)
+        name, pair = f"{name}[{key!r}]", [x.get(key) for x in entries]
+    shown = [text if len(text) <= 100 else text[:97] + "..." for text in map(repr, pair)]
+    return f"{name} must be {shown[0]}, got {shown[1]}"
 
 
 def place(path: Any) -> str | None:
