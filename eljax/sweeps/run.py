@@ -108,9 +108,8 @@ def sweep(
     store = open_store(path, plan, share)
     left, kept = planning.count_missing(plan, store, share), int(store.finished.sum())
     hidden = not progress or share[0] > 0
-    with tqdm(
-        total=left, unit="run", disable=hidden, desc="sweep" if kept == 0 else f"sweep, {kept:,} runs kept"
-    ) as bar:
+    title = "sweep" if kept == 0 else f"sweep, {kept:,} runs kept"
+    with tqdm(total=left, unit="run", disable=hidden, desc=title) as bar:
         try:
             _Player(plan, store, share, bar).play()
         except KeyboardInterrupt:
