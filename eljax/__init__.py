@@ -2,7 +2,7 @@
 
 from importlib.metadata import version as _version
 
-from eljax import datasets, plots, policies, sweeps, tails
+from eljax import comparisons, datasets, plots, policies, sweeps, tails
 from eljax.arms import (
     Bandit,
     bernoulli,
@@ -35,6 +35,7 @@ __all__ = [
     "bernoulli",
     "beta",
     "clipped_gaussian",
+    "comparisons",
     "datasets",
     "dirac",
     "discrete",

@@ -311,6 +311,7 @@ class Tiles(NamedTuple):
 
     lanes: int  # of a tile, over all local devices
     compute: Callable[[np.ndarray, np.ndarray], RunRecord]  # (rows [n], run numbers [n]) -> [n, ...], n <= lanes
+    memory: int  # bytes that a tile takes on each device
 
 
 def tiles(law: Any, policies: Policy, *, seed: int, horizon: int, checkpoints: np.ndarray, dtype: np.dtype) -> Tiles:
@@ -337,7 +338,9 @@ def tiles(law: Any, policies: Policy, *, seed: int, horizon: int, checkpoints: n
 
     with ThreadPoolExecutor(1) as pool:  # Ctrl-C in the middle of an XLA compilation would crash this thread
         program = pool.submit(compile_program).result()
-    return Tiles(lanes, compute)
+    sizes = program.memory_analysis()
+    memory = sizes.temp_size_in_bytes + sizes.output_size_in_bytes + sizes.argument_size_in_bytes
+    return Tiles(lanes, compute, memory)
 
 
 def stacked(policies: Sequence[Policy]) -> Policy:
@@ -349,7 +352,7 @@ def _records(
     compute_tiles: Callable[[Policy], Tiles], policy: Policy, run_numbers: np.ndarray, batch_size: int | None, bar: tqdm
 ) -> RunRecord:
     """The records [R, ...] of the given runs."""
-    lanes, compute = compute_tiles(stacked([policy]))
+    lanes, compute, _ = compute_tiles(stacked([policy]))
     workers = parallel_tiles(jax.local_devices())
     if batch_size is not None:
         workers = max(1, min(workers, batch_size // lanes))

@@ -29,21 +29,22 @@ def open_store(path: str | None, plan: Plan, share: tuple[int, int]) -> Store:
         with processes.agreed():
             made = create(path, plan) if share[0] == 0 else None
         if path is None:
-            return _open(made, path, plan)
+            return open_again(path, plan, made)
     with processes.agreed():
-        store = _open(path, path, plan)
+        store = open_again(path, plan)
         store.verify(share)
     with processes.agreed():
         if share[0] == 0:
             store.extend(plan.runs)
-    return _open(path, path, plan)
+    return open_again(path, plan)
 
 
-def _open(source: Any, path: str | None, plan: Plan) -> Store:
+def open_again(path: str | None, plan: Plan, made: Any = None) -> Store:
+    """The store at `path`, or the one just `made` in memory; ValueError if it is of another sweep or damaged."""
     import zarr
 
     try:
-        group = zarr.open_group(source, mode="r+", zarr_format=2, use_consolidated=False)
+        group = zarr.open_group(path if made is None else made, mode="r+", zarr_format=2, use_consolidated=False)
         found = dict(group.attrs)
     except Exception as error:  # zarr and json complain of what is no store each in their own way
         raise ValueError(f"path {path!r} is not a store made by eljax.sweep: {error}") from error

@@ -118,6 +118,12 @@ def sweep(
     return store.dataset(plan.runs)
 
 
+def workers() -> int:
+    """How many tiles are in flight."""
+    devices = jax.local_devices()
+    return engine.parallel_tiles(devices) if devices[0].platform == "cpu" else 2  # one is played, one written
+
+
 def _interrupted(plan: Plan, store: Store) -> str:
     if store.path is None:
         return "interrupted; nothing is kept without a path"
@@ -136,12 +142,10 @@ class _Player:
         self.since, self.seconds = 0.0, 0.0  # when the first of them came; what the last exact tile took
 
     def play(self) -> None:
-        devices = jax.local_devices()
-        workers = engine.parallel_tiles(devices) if devices[0].platform == "cpu" else 2  # one plays, one is written
-        for played in engine.in_parallel(self._compute, self._tiles(), workers):
+        for played in engine.in_parallel(self._compute, self._tiles(), workers()):
             self._take(*played)
         while self.waiting:
-            for played in engine.in_parallel(self._compute, self._again(), workers):
+            for played in engine.in_parallel(self._compute, self._again(), workers()):
                 self._take(*played)
 
     def _tiles(self) -> Iterator[Tile]:
