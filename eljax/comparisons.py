@@ -49,7 +49,7 @@ def summary(
     """
     levels = [_level("quantiles", q) for q in quantiles]
     cvar_level, confidence = _level("cvar_level", cvar_level), _level("confidence", confidence)
-    final, round_ = _at(data, at)
+    final, round_ = regret_at(data, at)
     rows = []
     for labels, x in _cells(final):
         gaps = data["gaps"].sel(bandit=labels["bandit"]).values
@@ -75,7 +75,7 @@ def paired(data: Any, reference: Mapping[str, Any], *, at: int | None = None, co
     standard error `se` and interval `low`, `high`; `variance_reduction`; `better` and `worse`, the shares of runs with
     less and with more regret; `sign_p`, the exact two-sided p-value of the sign test that both are as likely.
     """
-    confidence, (final, _) = _level("confidence", confidence), _at(data, at)
+    confidence, (final, _) = _level("confidence", confidence), regret_at(data, at)
     dims = [dim for dim in final.dims if dim not in ("bandit", "run")]
     if not isinstance(reference, Mapping) or not reference or not set(reference) <= set(dims):
         raise ValueError(f"reference must give labels for some of {', '.join(dims)}, got {reference!r}")
@@ -157,7 +157,7 @@ def _error_from_parts(x: np.ndarray, statistic: Callable[..., np.ndarray]) -> fl
     return float(parts.std(ddof=1) / 10)
 
 
-def _at(data: Any, at: int | None) -> tuple[Any, int]:
+def regret_at(data: Any, at: int | None) -> tuple[Any, int]:
     """(regret [..., run] at a checkpoint, its round)."""
     rounds = data["checkpoint"].values
     if at is None:

@@ -1,27 +1,18 @@
-"""Figures of results: regret against time, and the distribution of the final regret.
-
-Functions return the Axes they drew into and keep no global state: without `ax` they make a plain `Figure`, which
-works without a display, is never registered with pyplot, and is collected with its last reference. In a notebook show
-it with `ax.figure` as the last line of a cell, or pass `ax=` of a pyplot figure.
-"""
+"""Regret against time, and the distribution of the final regret, of results by name."""
 
 import os
 from collections.abc import Mapping, Sequence
-from itertools import cycle, islice
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogFormatter
 
-from eljax.results import Result, writable
+from eljax.plots import drawing
+from eljax.results import Result
 
-# Okabe and Ito's palette without its yellow, which is too pale for lines: distinct under colour blindness.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKERS = ("", "o", "s", "^", "D", "v")  # one per turn through the colours, so that more than seven still differ
 MOST_POINTS = 4_000  # a distribution of a million runs is drawn from this many of its points
 
 
@@ -41,9 +32,9 @@ def regret_curves(
     >>> regret_curves(result).get_xlabel()
     'round t'
     """
-    named, (axes,) = _named(results), _axes(ax, 1, path)
+    named, (axes,) = _named(results), drawing.axes_for(ax, 1, path)
     low, high = _band(band)
-    for (label, result), (colour, marker) in zip(named.items(), styles(len(named)), strict=True):
+    for (label, result), (colour, marker) in zip(named.items(), drawing.styles(len(named)), strict=True):
         t = result.checkpoints
         dot = marker or ("o" if t.size == 1 else "")  # a line through one point would not show
         style = {"color": colour, "marker": dot, "markersize": 4, "markevery": max(1, t.size // 8)}
@@ -67,7 +58,7 @@ def regret_curves(
     if band is not None:
         kinds.append(Patch(color="0.35", alpha=0.2, linewidth=0, label=f"{100 * low:g}–{100 * high:g}% of runs"))
     axes.legend(handles=axes.get_legend_handles_labels()[0] + kinds, fontsize="small", frameon=False, loc="upper left")
-    _write(axes, path)
+    drawing.write(axes, path)
     return axes
 
 
@@ -82,12 +73,12 @@ def regret_distribution(
     Arguments as for `regret_curves`, but `ax` is a pair of Axes. Runs without regret have no place on a log axis: they
     are the height at which a curve enters from the left. Where no run has regret, the x axis is linear.
     """
-    named, (left, right) = _named(results), _axes(ax, 2, path)
+    named, (left, right) = _named(results), drawing.axes_for(ax, 2, path)
     finals = {label: np.sort(result.regret[:, -1]) for label, result in named.items()}
     positive = np.concatenate([final[final > 0] for final in finals.values()])
     start = positive.min() / 1.5 if positive.size else 0.0
     end = positive.max() * 1.5 if positive.size else 1.0
-    for (label, final), (colour, marker) in zip(finals.items(), styles(len(named)), strict=True):
+    for (label, final), (colour, marker) in zip(finals.items(), drawing.styles(len(named)), strict=True):
         style = {"color": colour, "marker": marker, "markersize": 4, "linewidth": 1.6, "drawstyle": "steps-post"}
         style |= {"label": label, "markevery": 0.1}
         values, last = np.unique(final, return_index=True)
@@ -117,7 +108,7 @@ def regret_distribution(
     right.set(ylabel="share of runs with regret > x", ylim=(min(smallest / 1.5, 0.08), 1.3))
     if not positive.size:
         right.text(0.5, 0.5, "no run has regret", transform=right.transAxes, ha="center", color="0.35")
-    _write(left, path)
+    drawing.write(left, path)
     return left, right
 
 
@@ -142,28 +133,6 @@ def _band(band: Any) -> tuple[float, float]:
     return low, high
 
 
-def _axes(ax: Any, count: int, path: Any) -> Sequence[Axes]:
-    """The Axes to draw into; checks `path` too, so that a bad one fails before the work."""
-    if path is not None:
-        writable(path)
-    if ax is None:
-        figure = Figure(figsize=(6.4 if count == 1 else 10.4, 4.4), layout="constrained")
-        return figure.subplots(1, count, squeeze=False)[0]
-    given = [ax] if count == 1 else ax
-    if (
-        not isinstance(given, Sequence | np.ndarray)
-        or len(given) != count
-        or not all(isinstance(a, Axes) for a in given)
-    ):
-        allowed = "a matplotlib Axes" if count == 1 else f"a sequence of {count} matplotlib Axes"
-        raise ValueError(f"ax must be {allowed}, got {ax!r:.80}")
-    return given
-
-
-def styles(count: int) -> list[tuple[str, str]]:
-    return [(c, MARKERS[i // len(COLOURS) % len(MARKERS)]) for i, c in enumerate(islice(cycle(COLOURS), count))]
-
-
 def _thinned(size: int) -> np.ndarray:
     """Indices of at most MOST_POINTS of sorted values: evenly spread, and log-spaced from the top to keep the tail."""
     if size <= MOST_POINTS:
@@ -171,13 +140,3 @@ def _thinned(size: int) -> np.ndarray:
     even = np.linspace(0, size - 1, MOST_POINTS // 2)
     tail = size - np.geomspace(1, size, MOST_POINTS // 2)
     return np.unique(np.concatenate([even, tail]).astype(np.int64))
-
-
-def _write(axes: Axes, path: Any) -> None:
-    if path is None:
-        return
-    suffix = os.path.splitext(path)[1][1:].lower() or "png"
-    figure = axes.get_figure(root=True)
-    if suffix not in figure.canvas.get_supported_filetypes():
-        raise ValueError(f"path must end in a picture format such as .png, got {str(path)!r:.80}")
-    figure.savefig(path, format=suffix, dpi=150)
