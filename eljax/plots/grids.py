@@ -100,7 +100,7 @@ def heat_map(
         for name, axis in ((x, axes.xaxis), (y, axes.yaxis)):
             axis.set_ticks(range(final.sizes[name]), [_text(label) for label in final[name].values])
             axis.set_label_text(name)
-        figure.colorbar(picture, ax=axes, label=f"{statistic}, {UNITS}")
+        figure.colorbar(picture, ax=axes, label=f"{statistic} {REGRET}")
     drawing.write(panels[0, 0], path)
     return panels
 

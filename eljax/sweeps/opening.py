@@ -14,7 +14,7 @@ from eljax import checks
 from eljax.sweeps import planning, processes
 from eljax.sweeps.cells import Cells
 from eljax.sweeps.planning import Plan
-from eljax.sweeps.store import DONE, PLACES, Store
+from eljax.sweeps.store import DONE, PLACES, Store, clear_errors
 
 FORMAT, FORMAT_VERSION = "eljax.sweep", 1
 SOFTWARE = ("backend", "versions")
@@ -59,6 +59,11 @@ def open_again(path: str | None, plan: Plan, made: Any = None) -> Store:
             told = "was made by other software" if name in SOFTWARE else "holds another sweep"
             raise ValueError(f"path {path!r} {told}: {_difference(name, found.get(name), value)}; or give another path")
     try:
+        for name, expected in _labels(plan.cells, plan.checkpoints).variables.items():
+            if not np.array_equal(
+                np.asarray(group[name][...]).astype(expected.dtype), expected, expected.dtype.kind == "f"
+            ):
+                raise ValueError(f"{name} is not what it was")
         return Store(group, path, plan.cells, wanted["batch_size"])
     except (KeyError, ValueError, RuntimeError) as error:
         raise ValueError(f"path {path!r} is damaged: {error}") from error
@@ -104,52 +109,60 @@ def create(path: str | None, plan: Plan) -> Any:
     settings = planning.settings(plan, plan.batch_size or planning.default_batch_size(plan.runs))
     if path is None:
         store = zarr.storage.MemoryStore()
-        _lay_out(store, plan.cells, settings, plan.runs, plan.checkpoints)
+        _lay_out(store, plan, settings)
         return store
     scratch = f"{path.rstrip(os.sep)}.{secrets.token_hex(4)}.tmp"
     try:
-        _lay_out(zarr.storage.LocalStore(scratch), plan.cells, settings, plan.runs, plan.checkpoints)
-        if not exists(path):  # another process may have been faster; what it made is the same
-            os.rename(scratch, path)
+        with clear_errors(path, "make"):
+            _lay_out(zarr.storage.LocalStore(scratch), plan, settings)
+            if not exists(path):  # another process may have been faster; what it made is the same
+                os.rename(scratch, path)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _lay_out(store: Any, cells: Cells, settings: Mapping[str, Any], runs: int, checkpoints: np.ndarray) -> None:
-    import xarray as xr
+def _lay_out(store: Any, plan: Plan, settings: Mapping[str, Any]) -> None:
+    import numcodecs
     import zarr
 
-    policy_axes, arms = tuple(cells.axes), max(bandit.num_arms for bandit in cells.bandits.values())
-    gaps = np.full((len(cells.bandits), arms), np.nan)
-    labels = np.full(gaps.shape, "", object)
-    for row, bandit in enumerate(cells.bandits.values()):
-        gaps[row, : bandit.num_arms], labels[row, : bandit.num_arms] = bandit.gaps, bandit.labels
-    coordinates = {"bandit": list(cells.bandits), **cells.axes, "checkpoint": checkpoints, "arm": np.arange(arms)}
-    coordinates |= {name: ("policy", values) for name, values in cells.parameters.items()}
-    coordinates["arm_label"] = (("bandit", "arm"), labels.astype(str))
-    known = {"gaps": (("bandit", "arm"), gaps, {"long_name": "best mean minus mean of the arm; NaN: no such arm"})}
     attributes = {"format": FORMAT, "format_version": FORMAT_VERSION, **settings}
-    xr.Dataset(known, coordinates, attributes).to_zarr(store, zarr_format=2, consolidated=False)
-
-    group, batch = zarr.open_group(store, mode="r+", zarr_format=2), settings["batch_size"]
-    sizes = {"checkpoint": len(checkpoints), "arm": arms}
-    one = (1,) * len(cells.shape)
+    _labels(plan.cells, plan.checkpoints).assign_attrs(attributes).to_zarr(store, zarr_format=2, consolidated=False)
+    group, batch, shape = zarr.open_group(store, mode="r+", zarr_format=2), settings["batch_size"], plan.cells.shape
+    sizes = {"checkpoint": len(plan.checkpoints), "arm": group["arm"].size}
+    axes, one = ["bandit", *plan.cells.axes], (1,) * len(shape)
     for name, (dims, dtype, meaning) in PLACES.items():
         rest = tuple(sizes[dim] for dim in dims)
         group.create_array(
             name,
-            shape=(*cells.shape, runs, *rest),
+            shape=(*shape, plan.runs, *rest),
             chunks=(*one, batch, *rest),
             dtype=dtype,
+            compressors=numcodecs.Zstd(level=1, checksum=True),  # Blosc reads beyond the end of a chunk cut short
             fill_value=np.nan if dtype is np.float64 else None,
-            attributes={"_ARRAY_DIMENSIONS": ["bandit", *policy_axes, "run", *dims], "long_name": meaning},
+            attributes={"_ARRAY_DIMENSIONS": [*axes, "run", *dims], "long_name": meaning},
         )
     group.create_array(
         "done",
-        shape=(*cells.shape, -(-runs // batch)),
+        shape=(*shape, -(-plan.runs // batch)),
         chunks=(*one, 1),
         dtype=np.int64,
+        compressors=None,
         fill_value=None,
-        attributes={"_ARRAY_DIMENSIONS": ["bandit", *policy_axes, "batch"], "long_name": DONE},
+        attributes={"_ARRAY_DIMENSIONS": [*axes, "batch"], "long_name": DONE},
     )
     zarr.consolidate_metadata(store, zarr_format=2)
+
+
+def _labels(cells: Cells, checkpoints: np.ndarray) -> Any:
+    """What is known of the cells beforehand, as a Dataset."""
+    import xarray as xr
+
+    gaps = np.full((len(cells.bandits), max(bandit.num_arms for bandit in cells.bandits.values())), np.nan)
+    names = np.full(gaps.shape, "", object)
+    for row, bandit in enumerate(cells.bandits.values()):
+        gaps[row, : bandit.num_arms], names[row, : bandit.num_arms] = bandit.gaps, bandit.labels
+    labels = {"bandit": list(cells.bandits), **cells.axes, "checkpoint": checkpoints, "arm": np.arange(gaps.shape[1])}
+    labels |= {name: ("policy", values) for name, values in cells.parameters.items()}
+    labels["arm_label"] = (("bandit", "arm"), names.astype(str))
+    known = {"gaps": (("bandit", "arm"), gaps, {"long_name": "best mean minus mean of the arm; NaN: no such arm"})}
+    return xr.Dataset(known, labels)

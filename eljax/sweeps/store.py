@@ -46,7 +46,7 @@ class Store:
         self.group, self.path, self.cells, self.batch_size = group, path, cells, batch_size
         self.arrays = {name: group[name] for name in PLACES}
         self.arms = self.arrays["pulls"].shape[-1]
-        with self._clear_errors("read"):
+        with clear_errors(self.path, "read"):
             done = np.asarray(group["done"][...]).reshape(len(cells.bandits), len(cells.policies), -1)
         self.finished, self._sums = done >> 32, done & 0xFFFFFFFF
 
@@ -60,7 +60,7 @@ class Store:
         """Keep the runs of a block, [n, ...] by name. OSError if it fails; the batch then holds what it held before."""
         batch = block.start // self.batch_size
         first, cell = batch * self.batch_size, self._cell(block)
-        with self._clear_errors("write to"):
+        with clear_errors(self.path, "write to"):
             total = 0
             for name, array in self.arrays.items():
                 new = np.ascontiguousarray(rows[name], array.dtype)
@@ -102,7 +102,7 @@ class Store:
             import zarr
 
             axis = len(self.cells.shape)
-            with self._clear_errors("write to"):
+            with clear_errors(self.path, "write to"):
                 for array in self.arrays.values():
                     array.resize((*array.shape[:axis], max(runs, *lengths), *array.shape[axis + 1 :]))
                 self.group["done"].resize((*self.cells.shape, batches))
@@ -122,14 +122,16 @@ class Store:
     def _cell(self, block: Block) -> tuple[int, ...]:
         return block.bandit, *map(int, np.unravel_index(block.policy, self.cells.shape[1:]))
 
-    @contextmanager
-    def _clear_errors(self, what: str) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            reason = os.strerror(error.errno) if error.errno else str(error)
-            raise OSError(
-                error.errno or errno.EIO,
-                f"cannot {what} the store at path {self.path!r}: {reason}. Its finished batches are kept, and the same "
-                "call continues from them",
-            ) from error
+
+@contextmanager
+def clear_errors(path: str | None, what: str) -> Iterator[None]:
+    """An OSError in the block, such as of a full disk, with what it means for the store."""
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise OSError(
+            error.errno or errno.EIO,
+            f"cannot {what} the store at path {path!r}: {reason}. Its finished batches are kept, and the same call "
+            "continues from them",
+        ) from error
