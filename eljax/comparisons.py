@@ -128,8 +128,9 @@ def interval(x: np.ndarray, statistic: Callable[..., np.ndarray], confidence: fl
     if x.size > BOOTSTRAP_RUNS:
         spread = stats.norm.isf((1 - confidence) / 2) * _error_from_parts(x, statistic)
         return value - spread, value + spread
+    unit = np.abs(x).max()  # of any size: squares of regrets may overflow
     found = stats.bootstrap(
-        (x,),
+        (x / unit,),
         statistic,
         n_resamples=RESAMPLES,
         batch=max(1, 2**22 // x.size),
@@ -137,7 +138,7 @@ def interval(x: np.ndarray, statistic: Callable[..., np.ndarray], confidence: fl
         method="percentile",  # BCa has no answer where leaving out any one run changes nothing
         rng=np.random.default_rng(0),  # the same numbers give the same interval
     ).confidence_interval
-    return float(found.low), float(found.high)
+    return float(found.low * unit), float(found.high * unit)
 
 
 def quantile_interval(x: np.ndarray, q: float, confidence: float = 0.95) -> tuple[float, float]:
