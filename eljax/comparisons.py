@@ -44,8 +44,8 @@ def summary(
     >>> import eljax
     >>> bandit = eljax.Bandit([eljax.dirac(1.0), eljax.dirac(0.0)])
     >>> data = eljax.sweep(bandit, eljax.policies.g_forcing(eljax.log_squared()), horizon=50, runs=4, progress=False)
-    >>> summary(data).loc[0, ["runs", "mean", "q95", "high"]].tolist()
-    [4, 8.0, 8.0, 1.0]
+    >>> summary(data).loc[0, ["mean", "q95", "high"]].tolist()
+    [8.0, 8.0, 1.0]
     """
     levels = [_level("quantiles", q) for q in quantiles]
     cvar_level, confidence = _level("cvar_level", cvar_level), _level("confidence", confidence)

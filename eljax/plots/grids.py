@@ -42,10 +42,10 @@ def ablation_curve(data: Any, x: str = "radius", *, at: int | None = None, path:
 
     >>> import eljax
     >>> bandit = eljax.Bandit([eljax.bernoulli(0.6), eljax.bernoulli(0.4)])
-    >>> radii = eljax.grid(eljax.policies.el_f, schedule=eljax.log_squared(), radius=[0.0, 1.0])
-    >>> data = eljax.sweep(bandit, radii, horizon=30, runs=16, progress=False)
-    >>> ablation_curve(data)[0, 0].get_xlabel()
-    'radius'
+    >>> scales = eljax.grid(eljax.policies.ucb, sigma=[0.25, 0.5])
+    >>> data = eljax.sweep(bandit, scales, horizon=30, runs=16, progress=False)
+    >>> ablation_curve(data, "sigma")[0, 0].get_xlabel()
+    'sigma'
     """
     final = _final(data, at, path)
     _need_dim(final, "x", x)

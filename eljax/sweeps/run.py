@@ -87,10 +87,10 @@ def sweep(
     Example:
       >>> import eljax
       >>> bandit = eljax.Bandit([eljax.gaussian(0.5, 1.0), eljax.gaussian(0.0, 1.0)])
-      >>> radii = eljax.grid(eljax.policies.el_f, schedule=eljax.log_squared(), radius=[0.0, 3.0])
-      >>> data = eljax.sweep(bandit, radii, horizon=50, runs=8, progress=False)
+      >>> scales = eljax.grid(eljax.policies.ucb, sigma=[0.5, 1.0])
+      >>> data = eljax.sweep(bandit, scales, horizon=50, runs=8, progress=False)
       >>> dict(data.regret.isel(checkpoint=-1).sizes)
-      {'bandit': 1, 'radius': 2, 'run': 8}
+      {'bandit': 1, 'sigma': 2, 'run': 8}
     """
     plan = planning.plan(
         bandits,
