@@ -17,6 +17,8 @@ LAYERS = [  # from the bottom up; the modules of one layer do not import each ot
     ["policies"],
     ["engine", "notation"],
     ["tails"],
+    ["sweeps"],
+    ["comparisons"],
     ["plots"],
     ["cli"],
 ]
