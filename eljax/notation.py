@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from eljax import arms, policies, schedules, types
+from eljax import arms, policies, schedules
 
 NOT_LAWS = ("paper_instances", "reward")
 LAWS = {name: f for name, f in sorted(vars(arms).items()) if inspect.isfunction(f) and name not in NOT_LAWS}
@@ -28,7 +28,8 @@ def arm(text: str) -> arms.Arm:
 def policy(text: str) -> Any:
     """A policy, with schedules and radii in it.
 
-    >>> types.describe(policy("el_f(log_squared(), radius=3)"))
+    >>> from eljax.types import describe
+    >>> describe(policy("el_f(log_squared(), radius=3)"))
     'el_f(schedule=log_squared(), radius=3.0)'
     """
     return _read("policy", text, POLICIES | SCHEDULES, POLICIES)

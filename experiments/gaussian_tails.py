@@ -1,9 +1,9 @@
 """P[R(T) > T/2] of two Gaussian arms against known values, and what a digit costs by each method.
 
 Δ = σ = 1, schedule g2. The known values are by importance sampling in two independent codes. Radii 1, 8 and T = 1e5
-with radius 3 have none: they are checked against I + ½ log n (`eljax.tails.rate`). A method's cost is its processor time
-times the relative variance of its estimate: the seconds to a relative error of 100%, of which 10% takes a hundred times
-as many. --horizon has no meaning here.
+with radius 3 have none: they are checked against I + ½ log n (`eljax.tails.rate`). A method's cost is its processor
+time times the relative variance of its estimate: the seconds to a relative error of 100%, of which 10% takes a hundred
+times as many. --horizon has no meaning here.
 """
 
 import argparse
