@@ -37,7 +37,7 @@ def schedules_at(schedule, t):
 @pytest.mark.parametrize("radius", [0.5, 3.0])
 def test_lemma_4_2_coupling(radius):
     """Arm 2 deterministic and worse, same rewards: N₁ with radius C is never below N₁ with radius 0."""
-    bandit, horizon, runs = eljax.Bandit([eljax.gaussian(0.3, 1.0), eljax.dirac(0.0)]), 120, 2_000
+    bandit, horizon, runs = eljax.Bandit([eljax.gaussian(0.3, 1.0), eljax.dirac(0.0)]), 300, 1_000
     sizes = {"horizon": horizon, "runs": runs, "seed": 11, "checkpoints": range(1, horizon + 1)}
     plain = eljax.simulate(bandit, el_f(G2, 0.0), **sizes)
     bonus = eljax.simulate(bandit, el_f(G2, radius), **sizes)
