@@ -30,7 +30,7 @@ KNOWN = {  # (T, radius): P and its relative error
     (10_000, 3.0): (7.34e-16, 0.02),
 }
 OTHERS = [(10_000, 1.0), (10_000, 8.0), (100_000, 3.0)]
-RADIUS_0, RADIUS = 6.0, 1.0  # runs, in units of --runs: errors of 2% and of 5%
+RUNS = {0.0: 6.0, 8.0: 3.0}  # in units of --runs, 1 for other radii: errors of 2%, and of 5% with a radius
 METHODS = {  # how an event is estimated, and runs in units of --runs
     "monte_carlo": ({"method": "monte_carlo"}, 10.0),
     "importance": ({"method": "importance"}, 1.0),
@@ -69,7 +69,7 @@ def predicted(horizon: int, radius: float) -> float:
 
 
 def _value(args: argparse.Namespace, horizon: int, radius: float) -> dict:
-    runs = int(args.runs * (RADIUS_0 if radius == 0 else RADIUS))
+    runs = int(args.runs * RUNS.get(radius, 1.0))
     path = args.out / f"{common.file_name(f'T {horizon}', f'radius {radius:g}')}.json"
     options = {"horizon": horizon, "threshold": horizon / 2, "method": "importance", "runs": runs, "seed": args.seed}
     found = common.estimate_or_load(path, BANDIT, policy(radius), **options)
