@@ -158,6 +158,11 @@ def estimate_or_load(path: Path, bandit: eljax.Bandit, policy: Policy, **options
     return found
 
 
+def doubts(found: TailEstimate) -> str:
+    """What speaks against an estimate, "" if nothing does."""
+    return "" if found.trusted and np.isfinite(found.log_prob) else found.reason.removeprefix("do not trust: ")
+
+
 @contextmanager
 def narrow_tiles(lanes: int) -> Iterator[None]:
     """Inside, `eljax.simulate` computes a few long runs as few lanes, not padded to one of its wide tiles.

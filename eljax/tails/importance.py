@@ -22,7 +22,7 @@ import numpy as np
 from scipy import special, stats
 
 from eljax.arms import Bandit
-from eljax.tails import paths, tilts
+from eljax.tails import paths, starving, tilts
 from eljax.tails.estimates import TailEstimate
 from eljax.types import Policy
 
@@ -45,10 +45,16 @@ class Component(NamedTuple):
 def mixture(bandit: Bandit, policy: Policy, horizon: int, threshold: float) -> list[Component]:
     """The default mixture; ValueError if some better arm's family has no tilt."""
     none = [tilts.none(arm) for arm in bandit.arms]
+    given = getattr(policy.validate, "keywords", {})
     targets = np.flatnonzero(bandit.gaps * horizon > threshold)
     components = [_component("plain", PLAIN, none)]
     tilted: list[tuple[str, float, list[tilts.Tilt]]] = []
     for j in targets:
+        count = int(np.ceil(threshold / bandit.gaps[j]))
+        starved = [] if "radius" in given else starving.tilted(policy, bandit, int(j), count)
+        if starved:
+            tilted += [(f"arm {j}, starved {k}", 1 / len(starved), arms) for k, arms in enumerate(starved)]
+            continue
         pulls, radius = pulls_and_radius(policy, bandit, int(j), horizon, threshold)
         own = bandit.means[j] + np.sqrt(2 * radius * bandit.gaps[j] / threshold * bandit.arms[j].variance)
         width = np.sqrt(2 * radius / pulls)
