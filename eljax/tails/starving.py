@@ -19,7 +19,7 @@ import numpy as np
 
 from eljax import engine
 from eljax.arms import Arm, Bandit
-from eljax.tails import paths, tilts
+from eljax.tails import tilts
 from eljax.types import Policy
 
 FARTHEST = 64.0  # how many standard deviations below the mean are looked at
@@ -27,11 +27,11 @@ HALVINGS = 50
 WIDTHS = (0.0, 0.5, 1.0)  # where there is no index
 
 
-def tilted(policy: Policy, bandit: Bandit, j: int, pulls: int) -> list[list[tilts.Tilt]]:
+def tilted(policy: Policy, bandit: Bandit, j: int, pulls: int) -> list[tuple[tilts.Tilt, ...]]:
     """Three tilts of all arms [K] under which arm j gets `pulls` pulls, the better arms at n of about least cost.
 
-    Empty for a policy whose index of equal rewards is their value (EL-F, FE). One without indices (RDS) cannot be asked:
-    for it the better arms end 0, ½ and 1 standard deviations below m_j, spread less the lower they are.
+    Empty for a policy whose index of equal rewards is their value (EL-F, FE). One without indices (RDS) cannot be
+    asked: the better arms then look as if m_j were their mean and 0, ½ or 1 standard deviations more.
     """
     start, largest = _programs(jax.default_backend())
     with jax.enable_x64(True):
@@ -42,7 +42,7 @@ def tilted(policy: Policy, bandit: Bandit, j: int, pulls: int) -> list[list[tilt
             ask = partial(largest, policy, state, np.int32(pulls), np.int32(i), np.int32(j))
             better = bandit.gaps[i] < bandit.gaps[j]
             columns.append(_of_arm(arm, ask, bandit.means[j], pulls) if better else [tilts.none(arm)] * 3)
-    return [list(row) for row in zip(*columns, strict=True)] if all(columns) else []
+    return list(zip(*columns, strict=True)) if all(columns) else []
 
 
 def _of_arm(arm: Arm, ask: Callable, other: float, pulls: int) -> list[tilts.Tilt]:
@@ -56,7 +56,7 @@ def _of_arm(arm: Arm, ask: Callable, other: float, pulls: int) -> list[tilts.Til
     for n in np.unique(np.round(np.sqrt(2) ** np.arange(2 * np.log2(pulls) + 1)).astype(np.int32)):
         bonus, mean = (float(x) for x in ask(n, low, arm.mean))
         if np.isnan(bonus):
-            return [tilts.to_index(arm, other, width) for width in WIDTHS]
+            return [tilts.to_index(arm, level=other, radius=width**2 / 2, pulls=1.0) for width in WIDTHS]
         if not bonus > 1e-9 * deviation:
             return []
         if mean >= arm.mean - 1e-9 * deviation:
@@ -64,7 +64,7 @@ def _of_arm(arm: Arm, ask: Callable, other: float, pulls: int) -> list[tilts.Til
             break
         if np.isfinite(mean):
             tilt = tilts.to_mean(arm, mean)
-            found[n] = n * _divergence(tilt, arm), tilt
+            found[n] = n * tilts.divergences(arm, tilt)[0], tilt
     if not found:
         return []
     least = min(found, key=lambda n: found[n][0])
@@ -108,11 +108,3 @@ def _largest(
     u, _ = jax.lax.fori_loop(0, HALVINGS, halve, (low, high))
     u = jnp.where(high_i <= high_j, high, jnp.where(low_i <= low_j, u, jnp.nan))
     return high_i - high, u
-
-
-def _divergence(tilt: tilts.Tilt, arm: Arm) -> float:
-    """KL(Q, P), by the midpoint rule over the quantiles of Q: good enough to compare."""
-    p = (np.arange(128) + 0.5) / 256
-    x = np.concatenate([tilt.arm.quantile(p), tilt.arm.quantile(p, upper=True)])
-    values = np.stack(paths.statistics(x, tilts.unit(arm), logs=True))
-    return float((tilt.ratio @ values).mean())
