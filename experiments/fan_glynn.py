@@ -81,7 +81,10 @@ def row(sigma: str, inflation: str, x: float, found: TailEstimate, before: dict 
     out = {"σ": sigma, "b": inflation, "x": x} | values | {"se": found.relative_error}
     for name, of in {"slope": "−log P", "formula's": "formula", "passage's": "passage"}.items():
         out[name] = math.nan if before is None else (values[of] - before[of]) / math.log(x / before["x"])
-    return out | {"doubts": common.doubts(found)}
+    doubts = common.doubts(found)
+    if doubts or (before is not None and before["doubts"]):
+        out["slope"] = math.nan
+    return out | {"doubts": doubts}
 
 
 def formula(x: float, sigma: float, inflation: float) -> float:
@@ -139,7 +142,8 @@ def figure(rows: list[dict], path: Path) -> None:
         left.plot(part.x, part.formula, color=colour, ls=":", lw=1.2)
         left.plot(part.x, part.passage, color=colour, ls="--", lw=1.2)
         left.errorbar(part.x, part["−log P"], yerr=1.96 * part.se, color=colour, fmt="none", elinewidth=1, capsize=2)
-        left.scatter(part.x, part["−log P"], c=faces, edgecolors=colour, s=24, zorder=3, label=label)
+        left.scatter(part.x, part["−log P"], c=faces, edgecolors=colour, s=24, zorder=3)
+        left.plot([], [], color=colour, marker="o", ms=4, ls="none", label=label)
         middle = np.sqrt(part.x * part.x.shift())
         right.plot(middle, part.slope, color=colour, marker="o", ms=4, lw=1.2, label=label)
         right.plot(middle, part["passage's"], color=colour, ls="--", lw=1.2)
@@ -147,10 +151,10 @@ def figure(rows: list[dict], path: Path) -> None:
     for line, what in (("--", "first passage"), (":", "formula")):
         left.plot([], [], color="0.35", ls=line, lw=1.2, label=what)
     left.set(xscale="log", xlabel="x", ylabel="−log P[R(4x) > x] (nats)")
-    right.set(xscale="log", xlabel="x", ylabel="local exponent (horizontal lines: (1 + b)/σ²)", ylim=(0, None))
+    right.set(xscale="log", xlabel="x", ylabel="local exponent (horizontal lines: (1 + b)/σ²)", ylim=(0, 4.5))
     for panel in (left, right):
         panel.grid(alpha=0.25, linewidth=0.6)
-    left.legend(frameon=False, fontsize="small")
+    left.legend(frameon=False, fontsize="small", loc="upper left")
     picture.savefig(path, dpi=150)
 
 

@@ -125,7 +125,9 @@ def figure(rows: list[dict], path: Path) -> None:
             colour, marker = plots.COLOURS[radii.index(radius)], "os^"[ends.index(horizon) % 3]
             faces = [colour if doubt == "" else "white" for doubt in part.doubts]
             bars = {"yerr": 1.96 * part.se / part["g(x/Δ)"], "color": colour, "lw": 1.2, "elinewidth": 1, "capsize": 2}
-            panel.errorbar(part["x/Δ"], part.ratio, label=f"radius {radius}, T = {horizon:,}", **bars)
+            panel.errorbar(part["x/Δ"], part.ratio, **bars)
+            label = f"radius {radius}, T = {horizon:,}"
+            panel.plot([], [], color=colour, marker=marker, ms=5, lw=1.2, label=label)
             panel.scatter(part["x/Δ"], part.ratio, c=faces, edgecolors=colour, marker=marker, s=26, zorder=3)
         panel.axhline(of_law["rate"].iloc[0], color="0.35", ls="--", lw=1, label="Cramér's rate of arm 1")
         panel.set(title=law, xlabel="x/Δ", xscale="log", ylim=(0, None))

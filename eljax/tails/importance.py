@@ -11,11 +11,12 @@ have got when the event is decided (the schedule there):
     shift    every better arm gets the mean u = m_j + σ_j √(2C Δ_j/x), where j ends with its own bonus
     bonus    every better arm looks as it does if its index of radius C is u (the rate function of `tails.rate`)
     starved  for policies with another bonus: three guesses of how low it must be, see `tails.starving`
+    lucky    where T is so small that arm j had better look good, too, see `tails.luck`
 
 Good tilts matter for the error, never for the expectation; how far to trust it the effective sample size, the largest
 weight and the shape k of a generalised Pareto law fitted to the largest weights tell (Vehtari et al. 2024; the variance
-is infinite from k = 1/2 on, and beyond .7 no practicable number of runs helps). What is bad is said in `reason`, what
-is useless is not returned as a number.
+is infinite from k = 1/2 on, and beyond .7 no practicable number of runs helps). What is bad is said in `reason`; what
+is useless, or bad in this and another way, is not returned as a number.
 """
 
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ from scipy import special, stats
 from eljax import checks
 from eljax.arms import Arm, Bandit
 from eljax.results import clopper_pearson
-from eljax.tails import paths, starving, tilts
+from eljax.tails import luck, paths, starving, tilts
 from eljax.tails.estimates import TailEstimate
 from eljax.types import Policy
 
@@ -37,7 +38,7 @@ BONUS = 0.8  # share of "bonus" among a target's other runs
 TRUSTED = 0.1  # relative error up to which a log-normal interval is given
 FEW, USELESS_FEW = 50.0, 5.0  # effective sample sizes below which an estimate is not to be trusted, or useless
 HEAVY, USELESS_HEAVY = 0.1, 0.5  # share of the largest weight above which it is not, or useless
-USELESS_SHAPE, LEAST_TOP = 0.7, 20  # of the Pareto law of the largest weights, from at least so many of them
+HEAVY_SHAPE, LEAST_TOP = 0.7, 20  # of the Pareto law of the largest weights, from more than so many of them
 
 
 class Component(NamedTuple):
@@ -97,6 +98,8 @@ def mixture(bandit: Bandit, policy: Policy, horizon: int, threshold: float) -> l
         if target.radius > 0:
             found.append(Component(f"arm {target.arm}, bonus", BONUS, tuple(bonus)))
         found.append(Component(f"arm {target.arm}, shift", 1 - BONUS if target.radius > 0 else 1.0, tuple(shift)))
+        lucky = luck.tilted(bandit, target.arm, target.own, target.better, target.level, target.radius, target.pulls)
+        found += [Component(f"arm {target.arm}, lucky", 1.0, row) for row in lucky]
     return with_plain(bandit, found)
 
 
@@ -220,23 +223,19 @@ def combine(log_weights: Sequence[np.ndarray], counts: np.ndarray) -> TailEstima
     log_prob, relative = float(np.log(total) + top), float(np.sqrt(variance) / total)
     effective, largest = float(weights.sum() ** 2 / (weights**2).sum()), float(weights.max() / weights.sum())
     shape = _shape(weights)
-    useless = []
-    if effective < USELESS_FEW:
-        useless.append(f"effective sample size {effective:.2g} < {USELESS_FEW:g}")
-    if largest > USELESS_HEAVY:
-        useless.append(f"one run has {largest:.0%} of all weight")
-    if shape > USELESS_SHAPE:
-        useless.append(f"the weights seem to have no finite variance (Pareto shape {shape:.2g} > {USELESS_SHAPE})")
-    if useless:
-        reason = f"useless weights: {', '.join(useless)}; take fitted or other tilts, or splitting"
-        return TailEstimate(np.nan, np.nan, *plain, "importance", runs, effective, largest, reason)
-    doubts = []
+    doubts, useless = [], []
     if relative > TRUSTED:
         doubts.append(f"relative error {relative:.2g} > {TRUSTED}")
     if effective < FEW:
-        doubts.append(f"effective sample size {effective:.3g} < {FEW:g}")
+        (useless if effective < USELESS_FEW else doubts).append(f"effective sample size {effective:.3g}")
     if largest > HEAVY:
-        doubts.append(f"one run has {largest:.0%} of all weight")
+        (useless if largest > USELESS_HEAVY else doubts).append(f"one run has {largest:.0%} of all weight")
+    if shape > HEAVY_SHAPE:
+        what = f"the weights seem to have no finite variance (Pareto shape {shape:.2g} > {HEAVY_SHAPE})"
+        (useless if doubts else doubts).append(what)
+    if useless:
+        reason = f"useless weights: {', '.join(useless)}; take fitted or other tilts, or splitting"
+        return TailEstimate(np.nan, np.nan, *plain, "importance", runs, effective, largest, reason)
     reason = f"do not trust: {', '.join(doubts)}" if doubts else ""
     half = stats.norm.ppf(0.975) * np.sqrt(np.log1p(relative**2))
     return TailEstimate(
