@@ -27,7 +27,7 @@ from scipy import special, stats
 
 import eljax
 from eljax import plots, policies
-from eljax.tails import TailEstimate, fit_power_law
+from eljax.tails import PowerLawFit, TailEstimate, fit_power_law
 from experiments import common
 
 GAP = 1.0
@@ -117,17 +117,21 @@ def fits(rows: list[dict]) -> list[dict]:
         if len(used) < 4:
             continue
         x, errors = used.x / GAP, used.se
-        far = [-passage(value, SIGMAS[sigma], INFLATIONS[inflation]) for value in FAR]
         with_root, without = (fit_power_law(x, -used["−log P"], errors, root=root) for root in (True, False))
         near = fit_power_law(x, -used.passage, errors)
         level = 1 + INFLATIONS[inflation]
         row = {"σ": sigma, "b": inflation, "points": len(used), "theory": level / SIGMAS[sigma] ** 2}
         row |= {"exponent": with_root.exponent, "se": with_root.standard_error, "passage's": near.exponent}
-        row |= {"far out": fit_power_law(FAR / GAP, far).exponent}
+        row |= {"far out": far_out(SIGMAS[sigma], INFLATIONS[inflation]).exponent}
         row |= {"without √": without.exponent, "without √ se": without.standard_error}
         row |= {"√ theory": GAP * math.sqrt(2 * level) / SIGMAS[sigma] ** 2, "√": with_root.root}
         out.append(row | {"√ se": with_root.root_error, "√ passage's": near.root})
     return out
+
+
+def far_out(sigma: float, inflation: float) -> PowerLawFit:
+    """The fit of the first passages at FAR."""
+    return fit_power_law(FAR / GAP, [-passage(x, sigma, inflation) for x in FAR])
 
 
 def figure(rows: list[dict], path: Path) -> None:
