@@ -184,6 +184,9 @@ def file_name(*parts: str) -> str:
 
 def show(title: str, rows: Sequence[dict], path: Path) -> None:
     """Print rows as a table with four significant digits, and write them in full precision to a CSV file."""
+    if not rows:
+        print(f"\n{title}: none\n")
+        return
     frame = pd.DataFrame(rows)
     frame.to_csv(path, index=False)
     shown = frame.copy()

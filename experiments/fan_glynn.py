@@ -7,10 +7,10 @@ reward of arm 1 is low enough, its index stays below Δ less than the mean until
 
     −log P[R(T) > x] ≈ (1+b)/σ² log x + Δ/σ² √(2 (1+b) log x) + Δ²/2σ² + ½ log(4π (1+b)/σ² log x)         (formula)
 
-The exponent (1+b)/σ² therefore shows only once the √log x term is fitted too; `slope` is the local exponent. `passage`
-is the probability that arm 1 is given up by round x after any number of rewards, with the mean of arm 2 known: sums S_n
-of its rewards fall below √(2 (1+b) log x) (n/√x − √n) for some n. Fits are to x ≥ 100; those of `passage` at the same x
-say what a fit would give if all else were exact, and those from 1e6 to 1e60 where they go.
+so that the local exponents `slope` come down to (1+b)/σ² very slowly. `passage` is the probability that arm 1 is given
+up by round x after any number of rewards, with the mean of arm 2 known: sums S_n of its rewards fall below
+√(2 (1+b) log x) (n/√x − √n) for some n. Fits are to x ≥ 100; those of `passage` at the same x say what such a fit can
+find, √log x term or not, before x is so large that one reward decides; those from 1e6 to 1e60 where it leads.
 """
 
 import argparse
@@ -35,6 +35,7 @@ SIGMAS = {"1": 1.0, "1.41": math.sqrt(2)}  # true; the policy believes in 1
 INFLATIONS = {"0": 0.0, "1": 1.0}  # b
 ROUNDS = 4  # horizon over x: the event is decided near round x, or never
 FITTED_FROM = 100.0
+COLUMNS = ["σ", "b", "x", "−log P", "formula", "passage", "se", "slope", "formula's", "passage's", "doubts"]
 FAR = np.geomspace(1e6, 1e60, 10)
 SIZE = {"horizon": 120_000, "runs": 10_000}
 
@@ -58,7 +59,9 @@ def work(args: argparse.Namespace) -> None:
 
 def measure(args: argparse.Namespace, rows: list[dict]) -> None:
     """Add a row for each σ, b and x, from 30 to a quarter of the horizon."""
-    counts = np.unique(np.geomspace(30, max(args.horizon // ROUNDS, 30), 10).astype(int)) + 0.5
+    most = max(args.horizon // ROUNDS, 30)
+    points = min(1 + int(math.log(most / 30, 1.5)), 10)
+    counts = np.unique(np.geomspace(30, most, points).round()) + 0.5
     for sigma in args.sigmas:
         bandit = eljax.Bandit([eljax.gaussian(GAP, SIGMAS[sigma]), eljax.gaussian(0.0, SIGMAS[sigma])])
         for inflation in args.inflations:
@@ -112,7 +115,7 @@ def passage(x: float, sigma: float, inflation: float, most: int = 30, points: in
 def fits(rows: list[dict]) -> list[dict]:
     """Per σ and b: exponents fitted to the estimates, to the first passages at the same x, and to those far out."""
     out = []
-    for (sigma, inflation), part in pd.DataFrame(rows).groupby(["σ", "b"], sort=False):
+    for (sigma, inflation), part in pd.DataFrame(rows, columns=COLUMNS).groupby(["σ", "b"], sort=False):
         used = part[(part.x >= FITTED_FROM) & (part.doubts == "")]
         if len(used) < 4:
             continue
@@ -136,11 +139,9 @@ def far_out(sigma: float, inflation: float) -> PowerLawFit:
 
 def figure(rows: list[dict], path: Path) -> None:
     """Left −log P against x with formula and first passage, right the local exponents."""
-    frame = pd.DataFrame(
-        rows, columns=["σ", "b", "x", "−log P", "formula", "passage", "se", "slope", "passage's", "doubts"]
-    )
+    frame = pd.DataFrame(rows, columns=COLUMNS)
     picture = Figure(figsize=(10.4, 4.4), layout="constrained")
-    left, right = picture.subplots(1, 2)
+    left, right = picture.subplots(1, 2, sharex=True)
     for ((sigma, inflation), part), colour in zip(frame.groupby(["σ", "b"], sort=False), plots.COLOURS, strict=False):
         label, faces = f"σ = {sigma}, b = {inflation}", [colour if doubt == "" else "white" for doubt in part.doubts]
         left.plot(part.x, part.formula, color=colour, ls=":", lw=1.2)

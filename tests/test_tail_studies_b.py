@@ -8,7 +8,7 @@ import pytest
 
 from experiments import fan_glynn, tail_bound, tail_comparison
 
-RUNS = 200_000
+RUNS, HORIZON = 60_000, 122
 
 
 def pulls_of_worse(rewards, choose, horizon, runs=RUNS, seed=1):
@@ -59,14 +59,18 @@ def run(script, out, *options):
     return pd.read_csv(out / "table.csv")
 
 
-def test_fan_glynn(tmp_path, capsys):
-    options = ["--horizon", "160", "--runs", "3000", "--sigmas", "1", "--inflations", "0"]
+@pytest.fixture(scope="module")
+def pulls_of_ucb():
+    return pulls_of_worse((gaussian(1.0), gaussian(0.0)), ucb, HORIZON)
+
+
+def test_fan_glynn(tmp_path, capsys, pulls_of_ucb):
+    options = ["--horizon", f"{HORIZON}", "--runs", "3000", "--sigmas", "1", "--inflations", "0"]
     table = run(fan_glynn, tmp_path, *options)
-    first = table[table.x == 30.5].rename(columns={"−log P": "value"})
-    pulls = pulls_of_worse((gaussian(1.0), gaussian(0.0)), ucb, horizon=122)
-    assert agree(first, pulls) == 1
+    assert list(table.x) == [30.5]
+    assert agree(table.rename(columns={"−log P": "value"}), pulls_of_ucb) == 1
     run(fan_glynn, tmp_path, *options)
-    assert capsys.readouterr().out.count("(loaded)") == len(table)
+    assert capsys.readouterr().out.count("(loaded)") == 1
 
 
 @pytest.mark.parametrize(("sigma", "inflation"), [(1.0, 0.0), (math.sqrt(2), 1.0)])
@@ -80,12 +84,12 @@ def test_first_passage(sigma, inflation):
 
 
 def test_tail_bound(tmp_path):
-    table = run(tail_bound, tmp_path, "--laws", "exponential", "--radii", "0", "--horizon", "160", "--runs", "2000")
+    table = run(tail_bound, tmp_path, "--laws", "exponential", "--radii", "0", "--horizon", "40", "--runs", "2000")
     pulls = pulls_of_worse(
-        (lambda rng, n: rng.exponential(3.0, n), lambda rng, n: rng.exponential(1.0, n)), g_forcing, horizon=160
+        (lambda rng, n: rng.exponential(3.0, n), lambda rng, n: rng.exponential(1.0, n)), g_forcing, horizon=40
     )
     table = table.rename(columns={"x/Δ": "x", "−log P": "value"})
-    assert agree(table[table["T"] == 160], pulls) == 3
+    assert agree(table[table["T"] == 40], pulls) == 3
     summary = pd.read_csv(tmp_path / "least.csv")
     assert summary["least ratio"][0] > summary["rate"][0]
 
@@ -96,25 +100,12 @@ def test_rates_of_non_gaussian_arms():
     assert tail_bound.rate("beta") == pytest.approx(0.4842609615922)
 
 
-def test_tail_comparison(tmp_path):
-    options = [
-        "--instances",
-        "gaussian",
-        "--policies",
-        "EL-F g2, radius 0",
-        "UCB",
-        "--horizon",
-        "160",
-        "--runs",
-        "2000",
-    ]
+def test_tail_comparison(tmp_path, pulls_of_ucb):
+    options = ["--instances", "gaussian", "--policies", "UCB", "--horizon", f"{HORIZON}", "--runs", "2000"]
     table = run(tail_comparison, tmp_path, *options)
     table["value"] = -math.log(10) * table["log10 P"]
     table = table.rename(columns={"x/Δ": "x", "se of log P": "se"})
-    for name, choose in {"EL-F g2, radius 0": g_forcing, "UCB": ucb}.items():
-        pulls = pulls_of_worse((gaussian(1.0), gaussian(0.0)), choose, horizon=160)
-        assert agree(table[table.policy == name], pulls) >= 5
+    assert agree(table[table.x > 10], pulls_of_ucb) >= 3  # down to there nearly all runs hit: no standard errors
     assert set(table.method) == {"monte_carlo", "importance"}
-    agreement = pd.read_csv(tmp_path / "agreement.csv")
-    assert (agreement["difference in se"].abs() < 4).all()
-    assert len(agreement) == 2
+    (row,) = pd.read_csv(tmp_path / "agreement.csv").to_dict("records")
+    assert abs(row["difference in se"]) < 4
