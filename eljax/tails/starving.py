@@ -36,7 +36,8 @@ def tilted(policy: Policy, bandit: Bandit, j: int, pulls: int) -> list[tuple[til
     start, largest = _programs(jax.default_backend())
     with jax.enable_x64(True):
         policy = engine.prepared(policy, np.dtype(np.float64))
-        state = start(policy, bandit.num_arms, pulls, np.int32(j), bandit.means[j])
+        room = 1 << (2 * pulls - 1).bit_length()  # few sizes, few compilations
+        state = start(policy, bandit.num_arms, room, np.int32(pulls), np.int32(j), bandit.means[j])
         columns = []
         for i, arm in enumerate(bandit.arms):
             ask = partial(largest, policy, state, np.int32(pulls), np.int32(i), np.int32(j))
@@ -82,9 +83,9 @@ def _programs(backend: str) -> tuple:
     )
 
 
-def _start(policy: Policy, num_arms: int, pulls: int, j: jax.Array, reward: jax.Array) -> Any:
+def _start(policy: Policy, num_arms: int, horizon: int, pulls: jax.Array, j: jax.Array, reward: jax.Array) -> Any:
     """The state after `pulls` rewards of arm j."""
-    state = policy.init(num_arms, pulls, jnp.dtype(np.float64))
+    state = policy.init(num_arms, horizon, jnp.dtype(np.float64))
     return jax.lax.fori_loop(0, pulls, lambda _, state: policy.update(state, j, reward), state)
 
 
