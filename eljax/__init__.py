@@ -2,7 +2,7 @@
 
 from importlib.metadata import version as _version
 
-from eljax import datasets, plots, policies, tails
+from eljax import comparisons, datasets, plots, policies, sweeps, tails
 from eljax.arms import (
     Bandit,
     bernoulli,
@@ -25,6 +25,7 @@ from eljax.empirical_likelihood import el_index, el_interval, el_weights, log_el
 from eljax.engine import simulate
 from eljax.results import Result
 from eljax.schedules import log_loglog, log_schedule, log_squared, loglog_radius
+from eljax.sweeps import grid, sweep
 
 __version__ = _version("eljax")
 
@@ -34,6 +35,7 @@ __all__ = [
     "bernoulli",
     "beta",
     "clipped_gaussian",
+    "comparisons",
     "datasets",
     "dirac",
     "discrete",
@@ -44,6 +46,7 @@ __all__ = [
     "exponential",
     "gamma",
     "gaussian",
+    "grid",
     "laplace",
     "log_el",
     "log_loglog",
@@ -56,6 +59,8 @@ __all__ = [
     "policies",
     "simulate",
     "student_t",
+    "sweep",
+    "sweeps",
     "tails",
     "two_point",
     "uniform",

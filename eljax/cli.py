@@ -1,4 +1,4 @@
-"""The command `eljax`: compare policies on the rewards of a CSV file, and describe the installation.
+"""The command `eljax`: compare policies on rewards in a CSV file, run sweeps, estimate tails, show the installation.
 
 Tables go to standard output, progress bars to standard error. A user's error ends with one line and exit code 2.
 """
@@ -15,11 +15,13 @@ from typing import Annotated, Literal
 import jax
 import pandas as pd
 import typer
+import xarray
 
 import eljax
-from eljax import datasets, plots, policies
+from eljax import comparisons, datasets, notation, plots, policies
 from eljax.arms.base import Arm
 from eljax.results import Result, readable
+from eljax.sweeps import config, estimate, opening, planning
 from eljax.types import Policy
 
 # Every policy `compare` runs, by the name its table shows; each gets the value of --radius.
@@ -92,6 +94,118 @@ def compare(
             _report(finished, out)
         if interrupted:
             raise typer.Exit(INTERRUPTED)
+
+
+@app.command()
+def tails(
+    horizon: Annotated[int, typer.Option(help="Rounds of each run.")],
+    threshold: Annotated[list[float], typer.Option(help="x of P[regret > x]; repeat it for a curve.")],
+    arm: Annotated[
+        list[str] | None,
+        typer.Option(help='A reward law, such as "gaussian(0.5, 1)"; once for each arm.', metavar="LAW"),
+    ] = None,
+    dataset: Annotated[
+        Literal["actg175", "open_bandit"] | None, typer.Option(help="Data that come with eljax, instead of --arm.")
+    ] = None,
+    policy: Annotated[str, typer.Option(help="As in Python.", metavar="POLICY")] = "el_f(log_squared(), radius=3)",
+    method: Annotated[Literal["auto", "monte_carlo", "importance", "splitting", "exact"], typer.Option()] = "auto",
+    runs: Annotated[int, typer.Option(help="Simulated runs, or particles of splitting.")] = 20_000,
+    seed: Annotated[int, typer.Option(help="Whole number in [0, 2^64).")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for the curve and its figure.")] = Path("results/tails"),
+) -> None:
+    """Estimate how often a run goes badly wrong: P[regret > x], however small, with its error.
+
+    \b
+    Example:
+      eljax tails --arm "gaussian(1, 1)" --arm "gaussian(0, 1)" --horizon 1000 --threshold 300.5 --threshold 500.5
+    """
+    with _one_line_errors():
+        if (not arm) == (dataset is None):
+            raise ValueError("give either --arm, once for each arm, or --dataset")
+        bandit = DATASETS[dataset]() if dataset else eljax.Bandit([notation.arm(text) for text in arm])
+        chosen = notation.policy(policy)
+        out.mkdir(parents=True, exist_ok=True)
+        typer.echo(f"{_arms_table(bandit)}\n\n{policy}, {horizon:,} rounds, seed {seed}")
+        found: list[eljax.tails.TailEstimate] = []
+        interrupted = False
+        try:
+            for x in sorted(threshold):
+                if method == "exact":
+                    found.append(eljax.tails.exact(bandit, chosen, horizon=horizon, threshold=x))
+                else:
+                    found.append(
+                        eljax.tails.estimate(
+                            bandit,
+                            chosen,
+                            horizon=horizon,
+                            threshold=x,
+                            method=method,
+                            runs=runs,
+                            seed=seed,
+                            progress=True,
+                        )
+                    )
+                typer.echo(f"P[regret > {x:g}]: {found[-1]}")
+        except KeyboardInterrupt:
+            interrupted = True
+            typer.echo(f"\nInterrupted: {len(found)} of {len(threshold)} estimates are finished and kept.", err=True)
+        if found:
+            curve = eljax.tails.TailCurve(tuple(found))
+            curve.save(out / "curve.json")
+            plots.survival_curves({policy: curve}, path=out / "survival.png")
+            typer.echo(f"\nWritten to {out}: curve.json (eljax.tails.TailCurve.load), survival.png")
+        if interrupted:
+            raise typer.Exit(INTERRUPTED)
+
+
+@app.command()
+def sweep(
+    file: Annotated[Path, typer.Argument(help="TOML file, described in the README and in eljax/sweeps/config.py.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would cost, and stop.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the store if there is one already.")] = False,
+    distributed: Annotated[
+        bool, typer.Option("--distributed", help="One of several processes, which jax.distributed finds by itself.")
+    ] = False,
+) -> None:
+    """Simulate a grid of bandits and policies, and keep every finished batch at once.
+
+    A sweep that was interrupted, or shall have more runs, continues with --resume. When it is complete a summary is
+    printed and written beside the store, as .csv, with regret curves as .png.
+
+    \b
+    Examples:
+      eljax sweep radius.toml --dry-run
+      eljax sweep radius.toml
+      srun eljax sweep radius.toml --resume --distributed
+    """
+    with _one_line_errors():
+        if distributed:
+            jax.distributed.initialize()
+        arguments = config.load(file)
+        path = arguments["path"]
+        if dry_run:
+            plan = planning.plan(**{name: value for name, value in arguments.items() if name != "path"})
+            typer.echo(estimate.describe(estimate.estimate(plan, path)))
+            return
+        if opening.exists(path) and not resume:
+            raise ValueError(f"path {path!r} is there already: give --resume to continue it, or another path")
+        try:
+            data = eljax.sweep(**arguments)
+        except KeyboardInterrupt as interrupt:
+            typer.echo(f"\n{str(interrupt).capitalize()} (--resume).", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+        if jax.process_index() == 0:
+            _report_sweep(data, Path(path))
+
+
+def _report_sweep(data: xarray.Dataset, path: Path) -> None:
+    frame = comparisons.summary(data)
+    frame.to_csv(path.with_suffix(".csv"), index=False)
+    plots.regret_facets(data, path=path.with_suffix(".png"))
+    shown = frame.select_dtypes("float").columns
+    typer.echo(f"Pseudo-regret after {data.attrs['horizon']:,} rounds, {data.attrs['runs']:,} runs of each cell:")
+    typer.echo(frame.assign(**{name: frame[name].map(readable) for name in shown}).to_string(index=False))
+    typer.echo(f"\nWritten to {path}: and beside it {path.stem}.csv and {path.stem}.png")
 
 
 @app.command()

@@ -9,7 +9,7 @@ devices. The engine knows no policy and no reward law, only the protocols of `ty
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from functools import lru_cache, partial
 from importlib.metadata import version
@@ -87,13 +87,14 @@ def run(
 
 
 def run_tile(
-    law: Any, policy: Policy, seed_data: jax.Array, run_numbers: jax.Array, checkpoints: jax.Array, horizon: int
+    law: Any, policies: Policy, seed_data: jax.Array, run_numbers: jax.Array, checkpoints: jax.Array, horizon: int
 ) -> RunRecord:
-    """`run` for many run numbers [L]: the fields of the record have the lanes as their first axis.
+    """`run` for many run numbers [L], each with a policy of its own: the leaves of `policies` are [L, ...].
 
-    One scan over a vmap, not the other way round: the snapshots then have the lanes last, and a row is written at once.
+    The fields of the record have the lanes as their first axis. One scan over a vmap, not the other way round: the
+    snapshots then have the lanes last, and a row is written at once.
     """
-    many = batch(law, policy, seed_data, run_numbers, horizon)
+    many = batch(law, policies, seed_data, run_numbers, horizon, own_policies=True)
     record = _scan(lambda t, carry: many.play(many.keys, t, carry)[0], many.carry, checkpoints, horizon)
     return record._replace(checkpoint_pulls=record.checkpoint_pulls.swapaxes(0, 1))
 
@@ -108,15 +109,27 @@ class Batch(NamedTuple):
 
 
 def batch(
-    law: Any, policy: Policy, seed_data: jax.Array, run_numbers: jax.Array, horizon: int, *, own_rounds: bool = False
+    law: Any,
+    policy: Policy,
+    seed_data: jax.Array,
+    run_numbers: jax.Array,
+    horizon: int,
+    *,
+    own_rounds: bool = False,
+    own_policies: bool = False,
 ) -> Batch:
-    """Many runs [L] that play the same round t [], or with `own_rounds` each its own t [L]."""
-    count, carry = run_numbers.shape[0], _start(law, policy, horizon)
+    """Many runs [L] that play the same round t [], or with `own_rounds` each its own t [L].
+
+    With `own_policies` the leaves of `policy` are [L, ...], one per run: as fast, and a radius is then one more vector.
+    """
+    rounds, policies = (0 if own else None for own in (own_rounds, own_policies))
     keys = jax.vmap(partial(_keys, law, seed_data))(run_numbers)
-    axes = jax.tree.map(lambda x: x.ndim if x.ndim > 1 and max(x.shape[1:]) <= SHORT else 0, carry)
-    carry = jax.tree.map(lambda x, axis: jnp.repeat(jnp.expand_dims(x, axis), count, axis), carry, axes)
-    play = partial(_play, law, policy)
-    return Batch(keys, carry, axes, jax.vmap(play, (0, 0 if own_rounds else None, axes), (axes, 0)))
+    one = jax.tree.map(lambda x: x[0], policy) if own_policies else policy
+    shapes = jax.eval_shape(lambda: _start(law, one, horizon))
+    axes = jax.tree.map(lambda x: x.ndim if x.ndim > 1 and max(x.shape[1:]) <= SHORT else 0, shapes)
+    start = jax.vmap(lambda own, _: _start(law, own, horizon), (policies, 0), axes)(policy, run_numbers)
+    play = jax.vmap(partial(_play, law), (policies, 0, rounds, axes), (axes, 0))
+    return Batch(keys, start, axes, partial(play, policy))
 
 
 def _keys(law: Any, seed_data: jax.Array, run_number: jax.Array) -> _Keys:
@@ -239,22 +252,22 @@ def simulate(
     horizon = checks.integer("horizon", horizon, low=1, high=2**31 - 2)
     runs = checks.integer("runs", runs, low=1, high=2**32 - 1)
     seed = checks.integer("seed", seed, low=0, high=2**64 - 1)
-    rounds = _checkpoints(checkpoints, horizon)
+    rounds = checkpoint_rounds(checkpoints, horizon)
     dtype = float_dtype(dtype)
     if batch_size is not None:
         batch_size = checks.integer("batch_size", batch_size, low=1)
     if policy.validate is not None:
         policy.validate(bandit.num_arms, horizon)
 
-    law = bandit.law(dtype)
+    program = partial(tiles, bandit.law(dtype), seed=seed, horizon=horizon, checkpoints=rounds, dtype=np.dtype(dtype))
     with tqdm(total=runs, unit="run", disable=not progress, desc=describe(policy)) as bar:
-        job = _Job(law, seed, horizon, rounds, np.dtype(dtype), batch_size, bar)
-        records = _records(job, policy, np.arange(runs))
+        records = _records(program, prepared(policy, dtype), np.arange(runs), batch_size, bar)
         open_runs = np.flatnonzero(records.uncertified_decisions)
         if policy.fallback is not None and open_runs.size:
             bar.reset(total=open_runs.size)
             bar.set_description("again, with exact decisions")
-            for whole, part in zip(records, _records(job, policy.fallback, open_runs), strict=True):
+            again = _records(program, prepared(policy.fallback, dtype), open_runs, batch_size, bar)
+            for whole, part in zip(records, again, strict=True):
                 whole[open_runs] = part
     provenance = {
         "versions": {name: version(name) for name in ("eljax", "jax", "jaxlib", "numpy")},
@@ -293,50 +306,68 @@ def _with_partials(policy: Policy) -> Policy:
     return Policy(*slots, fallback if fallback is None else _with_partials(fallback))
 
 
-class _Job(NamedTuple):
-    """What all tiles of one call share."""
+class Tiles(NamedTuple):
+    """P policies of one structure on one law, compiled: what computes their runs, a tile at a time."""
 
-    law: Any
-    seed: int
-    horizon: int
-    checkpoints: np.ndarray
-    dtype: np.dtype
-    batch_size: int | None
-    bar: tqdm
+    lanes: int  # of a tile, over all local devices
+    compute: Callable[[np.ndarray, np.ndarray], RunRecord]  # (rows [n], run numbers [n]) -> [n, ...], n <= lanes
+    memory: int  # bytes that a tile takes on each device
 
 
-def _records(job: _Job, policy: Policy, run_numbers: np.ndarray) -> RunRecord:
-    """The records [R, ...] of the given runs."""
-    wide = job.dtype == np.float64
-    policy = prepared(policy, job.dtype)
-    devices = tuple(jax.local_devices())
+def tiles(law: Any, policies: Policy, *, seed: int, horizon: int, checkpoints: np.ndarray, dtype: np.dtype) -> Tiles:
+    """The tiles of `prepared` policies whose leaves are [P, ...]; `rows` say which of the P each run plays.
+
+    One program serves every P, all values of the leaves and any company of runs, with the same bits for each.
+    """
+    wide, devices = dtype == np.float64, tuple(jax.local_devices())
     with jax.enable_x64(wide):
-        seed_data = np.asarray(jax.random.key_data(random.seed_key(job.seed)))
-        lanes = tile_lanes(policy, job.law.num_arms, job.horizon, job.dtype) * len(devices)
-    shared = (job.law, policy, seed_data, job.checkpoints.astype(np.int32))
+        seed_data = np.asarray(jax.random.key_data(random.seed_key(seed)))
+        one = jax.tree.map(lambda x: x[0], policies)
+        lanes = tile_lanes(one, law.num_arms, horizon, dtype) * len(devices)
+    shared = (law, seed_data, checkpoints.astype(np.int32))
 
     def compile_program():
         with jax.enable_x64(wide):  # the setting is thread-local
-            return _compiled(lanes, job.horizon, devices, *_signature(shared))
+            return _compiled(lanes, horizon, devices, _signature(shared), _signature(one))
 
-    def compute(start: int) -> tuple[int, RunRecord]:
-        numbers = run_numbers[np.minimum(np.arange(start, start + lanes), len(run_numbers) - 1)]
+    def compute(rows: np.ndarray, run_numbers: np.ndarray) -> RunRecord:
+        fill = np.minimum(np.arange(lanes), len(run_numbers) - 1)
+        own, numbers = jax.tree.map(lambda x: x[rows[fill]], policies), run_numbers[fill].astype(np.uint32)
         with jax.enable_x64(wide):
-            return start, jax.tree.map(np.asarray, program(*shared, numbers.astype(np.uint32)))
+            return jax.tree.map(lambda x: np.asarray(x)[: len(run_numbers)], program(*shared, own, numbers))
 
     with ThreadPoolExecutor(1) as pool:  # Ctrl-C in the middle of an XLA compilation would crash this thread
         program = pool.submit(compile_program).result()
-    workers = parallel_tiles(devices)
-    if job.batch_size is not None:
-        workers = max(1, min(workers, job.batch_size // lanes))
+    sizes = program.memory_analysis()
+    memory = sizes.temp_size_in_bytes + sizes.output_size_in_bytes + sizes.argument_size_in_bytes
+    return Tiles(lanes, compute, memory)
+
+
+def stacked(policies: Sequence[Policy]) -> Policy:
+    """Prepared policies of one structure as one, leaves [P, ...]."""
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *policies)
+
+
+def _records(
+    compute_tiles: Callable[[Policy], Tiles], policy: Policy, run_numbers: np.ndarray, batch_size: int | None, bar: tqdm
+) -> RunRecord:
+    """The records [R, ...] of the given runs."""
+    lanes, compute, _ = compute_tiles(stacked([policy]))
+    workers = parallel_tiles(jax.local_devices())
+    if batch_size is not None:
+        workers = max(1, min(workers, batch_size // lanes))
+
+    def tile(start: int) -> tuple[int, RunRecord]:
+        numbers = run_numbers[start : start + lanes]
+        return start, compute(np.zeros(len(numbers), np.int32), numbers)
+
     out = None
-    for start, tile in in_parallel(compute, range(0, len(run_numbers), lanes), workers):
-        count = min(lanes, len(run_numbers) - start)
+    for start, part in in_parallel(tile, range(0, len(run_numbers), lanes), workers):
         if out is None:
-            out = jax.tree.map(lambda x: np.empty((len(run_numbers), *x.shape[1:]), x.dtype), tile)
-        for whole, part in zip(out, tile, strict=True):
-            whole[start : start + count] = part[:count]
-        job.bar.update(count)
+            out = jax.tree.map(lambda x: np.empty((len(run_numbers), *x.shape[1:]), x.dtype), part)
+        for whole, some in zip(out, part, strict=True):
+            whole[start : start + len(some)] = some
+        bar.update(len(part.pulls))
     return out
 
 
@@ -351,20 +382,24 @@ def tile_lanes(policy: Policy, num_arms: int, horizon: int, dtype: np.dtype) -> 
 
 
 @lru_cache(maxsize=64)
-def _compiled(lanes, horizon, devices, treedef, avals):
+def _compiled(lanes, horizon, devices, shared, own):
     """The tile program, compiled ahead of time: one per policy family, law family, shapes, horizon and devices."""
     mesh = jax.sharding.Mesh(np.asarray(devices), ("lanes",))
     split, whole = PartitionSpec("lanes"), PartitionSpec()
 
-    def tile(law, policy, seed_data, checkpoints, numbers):
-        return run_tile(law, policy, seed_data, numbers, checkpoints, horizon)
+    def tile(law, seed_data, checkpoints, policies, numbers):
+        return run_tile(law, policies, seed_data, numbers, checkpoints, horizon)
 
     sharded = jax.shard_map(
-        tile, mesh=mesh, in_specs=(whole, whole, whole, whole, split), out_specs=split, check_vma=False
+        tile, mesh=mesh, in_specs=(whole, whole, whole, split, split), out_specs=split, check_vma=False
     )
-    shared = jax.tree.unflatten(treedef, [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in avals])
-    lowered = jax.jit(sharded).lower(*shared, jax.ShapeDtypeStruct((lanes,), np.uint32))
+    numbers = jax.ShapeDtypeStruct((lanes,), np.uint32)
+    lowered = jax.jit(sharded).lower(*_shapes(*shared), _shapes(*own, lanes), numbers)
     return lowered.compile(compiler_options=compiler_options(devices[0].platform))
+
+
+def _shapes(treedef: Any, avals: tuple, *lead: int) -> Any:
+    return jax.tree.unflatten(treedef, [jax.ShapeDtypeStruct((*lead, *shape), dtype) for shape, dtype in avals])
 
 
 def compiler_options(platform: str) -> dict[str, str] | None:
@@ -395,22 +430,23 @@ def parallel_tiles(devices: Sequence | None = None) -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def in_parallel(compute: Callable, starts: Sequence[int], workers: int) -> Iterator[Any]:
+def in_parallel(compute: Callable, items: Iterable[Any], workers: int) -> Iterator[Any]:
     """Results of `compute` as they finish, never more than `workers` at work or waiting to be taken."""
-    if workers == 1 or len(starts) == 1:
-        yield from map(compute, starts)
+    if workers == 1:
+        yield from map(compute, items)
         return
-    remaining = iter(starts)
+    remaining = iter(items)
     with ThreadPoolExecutor(workers) as pool:
-        pending = {pool.submit(compute, start) for start in islice(remaining, workers)}
+        pending = {pool.submit(compute, item) for item in islice(remaining, workers)}
         while pending:
             done, pending = wait(pending, return_when=FIRST_COMPLETED)
-            pending |= {pool.submit(compute, start) for start in islice(remaining, len(done))}
+            pending |= {pool.submit(compute, item) for item in islice(remaining, len(done))}
             for future in done:
                 yield future.result()
 
 
-def _checkpoints(checkpoints: Sequence[int] | None, horizon: int) -> np.ndarray:
+def checkpoint_rounds(checkpoints: Sequence[int] | None, horizon: int) -> np.ndarray:
+    """[C] int64: the checkpoints of `simulate`, checked."""
     if checkpoints is None:
         return np.unique(np.geomspace(1, horizon, DEFAULT_CHECKPOINTS).round().astype(np.int64))
     allowed = f"increasing whole numbers in [1, {horizon}] (the horizon)"

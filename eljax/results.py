@@ -106,10 +106,7 @@ class Result:
         _require(rounds.shape == counts.shape[1:2], "checkpoints", f"of shape {counts.shape[1:2]}", rounds.shape)
         totals = counts.sum(axis=2, dtype=np.int64)
         _require(bool((totals == rounds).all()), "checkpoint_pulls", "pulls that sum to the checkpoints", totals)
-        # Arm by arm in one fixed order, not a matrix product: rounding is then monotone, so regret never decreases.
-        regret = np.zeros(counts.shape[:2])
-        for arm, gap in enumerate(gaps):
-            regret += gap * counts[:, :, arm]
+        regret = pseudo_regret(counts, gaps)
         # A copy: a view would keep the whole [R, C, K].
         pulls = counts[:, -1].astype(np.int64) if pulls is None else pulls
         return cls(
@@ -257,6 +254,15 @@ class Result:
             f"regret after round {self.checkpoints[-1]:,}: mean {readable(self.mean()[-1])}{error}, "
             f"median {readable(self.median()[-1])}>"
         )
+
+
+def pseudo_regret(pulls: np.ndarray, gaps: np.ndarray) -> np.ndarray:
+    """[R, C] float64 from pulls [R, C, K] and gaps [K] float64."""
+    # Arm by arm in one fixed order, not a matrix product: rounding is then monotone, so regret never decreases.
+    regret = np.zeros(pulls.shape[:2])
+    for arm, gap in enumerate(gaps):
+        regret += gap * pulls[:, :, arm]
+    return regret
 
 
 def clopper_pearson(hits: Any, runs: int, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:

@@ -57,13 +57,14 @@ def describe(policy: Policy) -> str:
     slot = policy.validate or policy.select  # validate takes every hyperparameter
     name = getattr(getattr(slot, "func", slot), "__module__", "policy").rpartition(".")[2]
     keywords = getattr(slot, "keywords", {})
-    return f"{name}({', '.join(f'{key}={_describe_value(value)}' for key, value in keywords.items())})"
+    return f"{name}({', '.join(f'{key}={describe_value(value)}' for key, value in keywords.items())})"
 
 
-def _describe_value(value: Any) -> str:
+def describe_value(value: Any) -> str:
+    """One hyperparameter as `describe` shows it."""
     if isinstance(value, jax.tree_util.Partial):
-        inner = [_describe_value(v) for v in value.args]
-        inner += [f"{key}={_describe_value(v)}" for key, v in value.keywords.items()]
+        inner = [describe_value(v) for v in value.args]
+        inner += [f"{key}={describe_value(v)}" for key, v in value.keywords.items()]
         return f"{value.func.__name__.lstrip('_')}({', '.join(inner)})"
     if callable(value):
         return getattr(value, "__name__", repr(value))

@@ -15,11 +15,13 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib.metadata import version
+from itertools import count
 
 import jax
 import jax.numpy as jnp
@@ -45,6 +47,21 @@ bandit = eljax.Bandit([eljax.gaussian(0.5, 1.0), eljax.gaussian(0.0, 1.0)])
 policy = eljax.policies.el_f(eljax.log_squared(), 3.0)
 eljax.simulate(bandit, policy, horizon=int(sys.argv[1]), runs=int(sys.argv[2]))
 print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+"""
+
+SWEEP = """
+import pathlib, resource, sys, tempfile, time
+import numpy as np
+import eljax
+cells, runs, horizon = map(int, sys.argv[1:])
+bandit = eljax.Bandit([eljax.gaussian(0.5, 1.0), eljax.gaussian(0.0, 1.0)])
+policies = eljax.grid(eljax.policies.ucb, sigma=np.linspace(1.0, 2.0, cells))
+rounds = np.unique(np.linspace(1, horizon, 30).astype(int))
+with tempfile.TemporaryDirectory() as folder:
+    start = time.perf_counter()
+    eljax.sweep(bandit, policies, horizon=horizon, runs=runs, checkpoints=rounds, path=folder + "/s", progress=False)
+    seconds, peak = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(seconds, peak, sum(file.stat().st_size for file in pathlib.Path(folder).rglob("*") if file.is_file()))
 """
 
 
@@ -179,13 +196,37 @@ def pymab(size: dict) -> dict:
 
 
 def memory(size: dict) -> dict:
-    seconds, peak = _child(size["horizon"], 100_000 * size["runs"] // 1_024)
+    seconds, peak = _child(CHILD, size["horizon"], 100_000 * size["runs"] // 1_024)
     return _figure(peak, f"GiB at most in a process of its own; {seconds:.0f} s")
 
 
 def fresh(size: dict) -> dict:
-    seconds, _ = _child(size["horizon"], size["runs"])
+    seconds, _ = _child(CHILD, size["horizon"], size["runs"])
     return _figure(seconds, "s from the start of Python's first import to the result")
+
+
+def sweep(size: dict) -> dict:
+    """Four radii, into a store and with bare simulate."""
+    radii, stores = [0.5, 1.0, 3.0, 8.0], count()
+    with tempfile.TemporaryDirectory() as folder:
+
+        def stored() -> None:
+            path, grid = f"{folder}/{next(stores)}", eljax.grid(policies.el_f, schedule=G2, radius=radii)
+            eljax.sweep(GAUSSIAN, grid, **size, path=path, dtype=np.float32, progress=False)
+
+        bare = lambda: [_simulate(GAUSSIAN, policies.el_f(G2, radius), size) for radius in radii]  # noqa: E731
+        ours, plain = _times([stored, bare])
+    return _figure(100 * (ours / plain - 1), f"% on top; {ours:.2f} s and {plain:.2f} s")
+
+
+def storage(size: dict) -> dict:
+    seconds, peak, stored = _child(SWEEP, 1, 1_000_000 * size["runs"] // 1_024, 100)
+    return _figure(peak, f"GiB at most in a process of its own; {seconds:.0f} s, {stored / 2**20:.0f} MiB on disk")
+
+
+def cells(size: dict) -> dict:
+    many, few = (_child(SWEEP, number, size["runs"], 100)[1] for number in (400, 4))
+    return _figure(many / few, f"{many:.2f} GiB and {few:.2f} GiB")
 
 
 FIGURES: dict[str, tuple[str, Callable[[dict], dict], str, float, float]] = {
@@ -200,6 +241,9 @@ FIGURES: dict[str, tuple[str, Callable[[dict], dict], str, float, float]] = {
     "interval": ("el_interval against statsmodels ci_mean, n = 100", interval, ">=", 1_000, 5_000),
     "pymab": ("UCB against pymab's", pymab, ">=", 50, 200),
     "memory": ("peak memory of 100,000 runs", memory, "<=", 3, 1),
+    "sweep": ("sweep on top of bare simulate", sweep, "<=", 5, 2),
+    "storage": ("peak memory of storing 1e6 runs, 30 checkpoints", storage, "<=", 1, 0.7),
+    "cells": ("peak memory of 400 cells against 4", cells, "<=", 1.1, 1.03),
     "fresh": ("fresh process to first result", fresh, "<=", 15, 6),
 }
 
@@ -285,12 +329,10 @@ def _figure(value: float, note: str) -> dict:
     return {"value": float(value), "note": note}
 
 
-def _child(horizon: int, runs: int) -> tuple[float, float]:
-    """(seconds, peak GiB) of one simulation in a process of its own."""
-    command = [sys.executable, "-c", CHILD, str(horizon), str(runs)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    seconds, peak = map(float, done.stdout.split())
-    return seconds, peak
+def _child(script: str, *sizes: int) -> list[float]:
+    """What a script prints in a process of its own: seconds, peak GiB, ..."""
+    done = subprocess.run([sys.executable, "-c", script, *map(str, sizes)], capture_output=True, text=True, check=True)
+    return list(map(float, done.stdout.split()))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Every policy, with what the contract tests need to know of it. A new policy gets one line here."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +34,10 @@ TABLE = {
         lambda: eljax.policies.el_f(eljax.log_schedule(1.0), 3.0),
         lambda: eljax.policies.el_f(eljax.log_schedule(4.0), 8.0),
     ),
-    "el_f radius 0": Entry(lambda: eljax.policies.el_f(G2, 0.0), lambda: eljax.policies.el_f(G2, 1e-6)),
+    "el_f radius 0": Entry(  # the schedule of "el_f": the same program
+        lambda: eljax.policies.el_f(eljax.log_schedule(1.0), 0.0),
+        lambda: eljax.policies.el_f(eljax.log_schedule(4.0), 1e-6),
+    ),
     "el_f moving radius": Entry(
         lambda: eljax.policies.el_f(G2, eljax.loglog_radius(3.0)),
         lambda: eljax.policies.el_f(G2, eljax.loglog_radius(1.0)),
@@ -179,16 +182,21 @@ TABLE = {
 }
 
 
-def replay(policy: Policy, rewards: jax.Array, seed: int | jax.Array = 0) -> tuple[jax.Array, jax.Array]:
-    """The arms [T] and forced flags [T] of a policy that meets the given rewards [K, T], pull by pull."""
+def rounds(policy: Policy, rewards: jax.Array, seed: int | jax.Array = 0) -> tuple[jax.Array, jax.Array, Any]:
+    """The arms [T], forced flags [T] and states before each round [T, ...] of a policy that meets rewards [K, T]."""
     num_arms, horizon = rewards.shape
     key = jax.random.key(seed)
 
     def step(carry, t):
-        state, pulls = carry
-        decision, state = policy.select(jax.random.fold_in(key, t), t, state)
+        before, pulls = carry
+        decision, state = policy.select(jax.random.fold_in(key, t), t, before)
         state = policy.update(state, decision.arm, rewards[decision.arm, pulls[decision.arm]])
-        return (state, pulls.at[decision.arm].add(1)), (decision.arm, decision.forced)
+        return (state, pulls.at[decision.arm].add(1)), (decision.arm, decision.forced, before)
 
     carry = (policy.init(num_arms, horizon, rewards.dtype), jnp.zeros(num_arms, jnp.int32))
     return jax.lax.scan(step, carry, jnp.arange(1, horizon + 1, dtype=jnp.int32))[1]
+
+
+def replay(policy: Policy, rewards: jax.Array, seed: int | jax.Array = 0) -> tuple[jax.Array, jax.Array]:
+    """The arms [T] and forced flags [T] alone."""
+    return rounds(policy, rewards, seed)[:2]

@@ -1,5 +1,6 @@
 """What the paper proves of EL-F, on simulated runs; exact values from a dynamic programme."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import eljax
 from eljax.policies import el_f, el_ucb, g_forcing
 
 G2 = eljax.log_squared()
+PLAY = jax.jit(jax.vmap(replay, (None, 0)))
 
 
 @pytest.mark.parametrize("schedule", [eljax.log_loglog(), eljax.log_squared()])
@@ -35,7 +37,7 @@ def schedules_at(schedule, t):
 @pytest.mark.parametrize("radius", [0.5, 3.0])
 def test_lemma_4_2_coupling(radius):
     """Arm 2 deterministic and worse, same rewards: N₁ with radius C is never below N₁ with radius 0."""
-    bandit, horizon, runs = eljax.Bandit([eljax.gaussian(0.3, 1.0), eljax.dirac(0.0)]), 120, 2_000
+    bandit, horizon, runs = eljax.Bandit([eljax.gaussian(0.3, 1.0), eljax.dirac(0.0)]), 300, 1_000
     sizes = {"horizon": horizon, "runs": runs, "seed": 11, "checkpoints": range(1, horizon + 1)}
     plain = eljax.simulate(bandit, el_f(G2, 0.0), **sizes)
     bonus = eljax.simulate(bandit, el_f(G2, radius), **sizes)
@@ -44,34 +46,39 @@ def test_lemma_4_2_coupling(radius):
     assert (bonus.regret < plain.regret).any()
 
 
-BERNOULLI = [  # p, T, radius, P[N₂ > T/2], P[N₂ > .8 T], E[R]: exact dynamic programme
-    ((0.9, 0.5), 40, 0.0, 8.256216435410e-3, 2.815562947087e-3, 2.952659379404),
-    ((0.9, 0.5), 40, 3.0, 2.455117483527e-3, 1.090774433887e-4, 2.980980803005),
-    ((0.9, 0.5), 80, 0.0, 2.096414571763e-3, 6.583109252095e-4, 4.122486251577),
-    ((0.95, 0.3), 80, 3.0, None, None, 6.500987311988),
+BERNOULLI = [  # p, radius, T, P[N₂ > T/2], P[N₂ > .8 T], E[R]: exact dynamic programme
+    ((0.9, 0.5), 0.0, 40, 8.256216435410e-3, 2.815562947087e-3, 2.952659379404),
+    ((0.9, 0.5), 0.0, 80, 2.096414571763e-3, 6.583109252095e-4, 4.122486251577),
+    ((0.9, 0.5), 3.0, 40, 2.455117483527e-3, 1.090774433887e-4, 2.980980803005),
+    ((0.95, 0.3), 3.0, 80, None, None, 6.500987311988),
 ]
 
 
-@pytest.mark.parametrize(("p", "horizon", "radius", "half", "most", "expected"), BERNOULLI)
-def test_exact_bernoulli_values(p, horizon, radius, half, most, expected):
+@pytest.mark.parametrize(("p", "radius"), dict.fromkeys(row[:2] for row in BERNOULLI))
+def test_exact_bernoulli_values(p, radius):
     """Ten checks at 3 standard errors: a correct code fails one with probability below 3% (the key is fixed)."""
-    runs = 40_000
-    bandit = eljax.Bandit([eljax.bernoulli(q) for q in p])
-    result = eljax.simulate(bandit, el_f(G2, radius), horizon=horizon, runs=runs, seed=2026)
-    assert abs(result.mean()[-1] - expected) <= 3 * result.standard_error()[-1]
-    for share, probability in ((0.5, half), (0.8, most)):
-        if probability is not None:
-            seen = (result.pulls[:, 1] > share * horizon).mean()
-            assert abs(seen - probability) <= 3 * np.sqrt(probability * (1 - probability) / runs)
+    runs, bandit = 40_000, eljax.Bandit([eljax.bernoulli(q) for q in p])
+    result = eljax.simulate(bandit, el_f(G2, radius), horizon=80, runs=runs, seed=2026, checkpoints=[40, 80])
+    for *case, horizon, half, most, expected in BERNOULLI:
+        if case != [p, radius]:
+            continue
+        column = [40, 80].index(horizon)
+        assert abs(result.mean()[column] - expected) <= 3 * result.standard_error()[column]
+        pulls = np.rint(result.regret[:, column] / bandit.gaps[1])
+        for share, probability in ((0.5, half), (0.8, most)):
+            if probability is not None:
+                seen = (pulls > share * horizon).mean()
+                assert abs(seen - probability) <= 3 * np.sqrt(probability * (1 - probability) / runs)
 
 
 def test_radius_zero_is_g_forcing_run_by_run():
-    for bandit in (
-        eljax.Bandit([eljax.gaussian(0.5, 1.0), eljax.gaussian(0.0, 1.0), eljax.exponential(0.4)]),
-        eljax.Bandit([eljax.bernoulli(0.5), eljax.bernoulli(0.5)]),
+    for arms, sizes in (
+        ([eljax.gaussian(0.5, 1.0), eljax.gaussian(0.0, 1.0), eljax.exponential(0.4)], {"horizon": 200, "runs": 128}),
+        ([eljax.bernoulli(0.5)] * 2, {"horizon": 80, "runs": 512, "checkpoints": [40, 80]}),  # compiled above
     ):
-        sizes = {"horizon": 200, "runs": 128, "seed": 5}
-        solved, summed = (eljax.simulate(bandit, p, **sizes) for p in (el_f(G2, 0.0), g_forcing(G2)))
+        solved, summed = (
+            eljax.simulate(eljax.Bandit(arms), p, seed=5, **sizes) for p in (el_f(G2, 0.0), g_forcing(G2))
+        )
         np.testing.assert_array_equal(solved.pulls, summed.pulls)
         np.testing.assert_array_equal(solved.regret, summed.regret)
 
@@ -96,11 +103,8 @@ def test_scale_free(scale, shift):
     dtype = jnp.result_type(float)
     if dtype == jnp.float32:
         pytest.skip("a statement about float64")
-    import jax
-
-    play = jax.jit(jax.vmap(replay, (None, 0)))
-    before = play(el_f(G2, 3.0), jnp.asarray(rewards, dtype))
-    after = play(el_f(G2, 3.0), jnp.asarray(rewards * scale + shift * scale * 1e6, dtype))
+    before = PLAY(el_f(G2, 3.0), jnp.asarray(rewards, dtype))
+    after = PLAY(el_f(G2, 3.0), jnp.asarray(rewards * scale + shift * scale * 1e6, dtype))
     np.testing.assert_array_equal(before[0], after[0])
 
 

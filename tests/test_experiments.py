@@ -11,7 +11,7 @@ import eljax
 from eljax.results import Result
 from experiments import agreement, benchmarks, common, figure1, figure2, table3
 
-SMALL = ["--runs", "8", "--horizon", "50", "--instances", "exponential"]
+SMALL = ["--runs", "8", "--horizon", "300", "--instances", "exponential"]  # what test_studies compiles too
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def test_table3_writes_table_results_and_figure(out):
     assert (out / "table3.png").read_bytes().startswith(b"\x89PNG")
     for name, row in zip(table3.POLICIES, table.itertuples(), strict=True):
         result = Result.load(out / f"{common.file_name('exponential', name)}.npz")
-        assert (result.runs, result.horizon) == (8, 50)
+        assert (result.runs, result.horizon) == (8, 300)
         assert row.mean == pytest.approx(result.mean()[-1])
         assert row.mean_se == pytest.approx(result.standard_error()[-1])
         assert row.median_se == pytest.approx(result.median_standard_error()[-1])
@@ -63,7 +63,7 @@ def test_the_readme_lists_every_experiment():
 
 
 def test_only_the_same_simulation_is_loaded(out, tmp_path, monkeypatch, capsys):
-    bandits, policies, sizes = eljax.paper_instances(), table3.POLICIES, {"horizon": 50, "runs": 8, "seed": 0}
+    bandits, policies, sizes = eljax.paper_instances(), table3.POLICIES, {"horizon": 300, "runs": 8, "seed": 0}
     bandit, policy = bandits["exponential"], policies["EL-F g2, radius 0"]
     path = tmp_path / "r.npz"
     path.write_bytes((out / f"{common.file_name('exponential', 'EL-F g2, radius 0')}.npz").read_bytes())
@@ -75,7 +75,7 @@ def test_only_the_same_simulation_is_loaded(out, tmp_path, monkeypatch, capsys):
 
     with monkeypatch.context() as patch:
         patch.setattr(eljax, "simulate", computed)
-        for change in ({"seed": 1}, {"runs": 9}, {"horizon": 51}):
+        for change in ({"seed": 1}, {"runs": 9}, {"horizon": 301}):
             with pytest.raises(InterruptedError):
                 common.simulate_or_load(path, bandit, policy, **(sizes | change))
         with pytest.raises(InterruptedError):

@@ -163,6 +163,13 @@ def moments(pair, first, second, parameters):
     return of(first, pair * 2), of(second, pair * 2 + 1)
 
 
+def centred(history, count, centre, skip):
+    return _history.sums(moments, history, count, (centre, jnp.ones_like(centre)), skip=skip)
+
+
+SUMS, BATCHED_SUMS, NESTED_SUMS = jax.jit(centred), jax.jit(jax.vmap(centred)), jax.jit(jax.vmap(jax.vmap(centred)))
+
+
 @pytest.mark.parametrize("skip", [None, 0, 1, 2])
 def test_sums_are_those_of_a_loop_whatever_the_batch(skip):
     rng = np.random.default_rng(2)
@@ -177,14 +184,11 @@ def test_sums_are_those_of_a_loop_whatever_the_batch(skip):
     centre = rng.normal(size=(lanes, num_arms))
     centre = np.asarray(jnp.asarray(centre, DTYPE), np.float64)
 
-    def one(history, count, centre):
-        leader = None if skip is None else jnp.asarray(skip, jnp.int32)
-        return _history.sums(moments, history, count, (centre, jnp.ones_like(centre)), skip=leader)
-
-    arguments = (jnp.asarray(history, DTYPE), jnp.asarray(count), jnp.asarray(centre, DTYPE))
-    batch = jax.jit(jax.vmap(one))(*arguments)
-    nested = jax.vmap(jax.vmap(one))(*(x.reshape(3, 4, *x.shape[1:]) for x in arguments))
-    alone = [jax.jit(one)(*(x[lane] for x in arguments)) for lane in range(lanes)]
+    leader = None if skip is None else jnp.full(lanes, skip, jnp.int32)
+    arguments = (jnp.asarray(history, DTYPE), jnp.asarray(count), jnp.asarray(centre, DTYPE), leader)
+    batch = BATCHED_SUMS(*arguments)
+    nested = NESTED_SUMS(*jax.tree.map(lambda x: x.reshape(3, 4, *x.shape[1:]), arguments))
+    alone = [SUMS(*jax.tree.map(lambda x, lane=lane: x[lane], arguments)) for lane in range(lanes)]
     for got, again, single in zip(batch, nested, zip(*alone, strict=True), strict=True):
         np.testing.assert_array_equal(got, again.reshape(got.shape))
         np.testing.assert_allclose(got, np.stack(single), rtol=8 * EPS, atol=64 * EPS * float(jnp.abs(got).max()))

@@ -89,7 +89,7 @@ def test_a_large_sample_keeps_its_tail():
     result = Result.from_pulls(pulls, rounds, np.zeros((50_000, 2), int), [0.0, 1.0])
     _, right = plots.regret_distribution(result)
     x, above = right.lines[0].get_data()
-    assert x.size <= plots.regret.MOST_POINTS + 2
+    assert x.size <= plots.MOST_POINTS + 2
     assert x[-1] == bad[-1]
     assert above[-1] <= 2 / 50_000
 

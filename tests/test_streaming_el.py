@@ -144,7 +144,7 @@ def test_clustered_values_stay_within_the_bound_in_long_runs():
 
 
 def test_huge_float32_rewards_do_not_break_an_arm():
-    rewards = np.random.default_rng(1).normal(size=(LANES, 60)).astype(np.float32) * np.float32(1e25)
+    rewards = np.random.default_rng(1).normal(size=(LANES, LENGTH)).astype(np.float32) * np.float32(1e25)
     index, _, _ = indices(rewards, np.full(LANES, 3, np.float32))
     plain, _, _ = indices(rewards / np.float32(1e25), np.full(LANES, 3, np.float32))
     assert np.isfinite(index).all()
@@ -152,12 +152,14 @@ def test_huge_float32_rewards_do_not_break_an_arm():
 
 
 def test_edge_cases():
+    push, arm_index = jax.jit(streaming_el.push), jax.jit(streaming_el.arm_index)
+
     def after(rewards, radius):
         arm, dtype = jnp.int32(1), jnp.zeros(()).dtype
         streams = streaming_el.init(2, dtype)
         for x in rewards:
-            streams = streaming_el.push(streams, arm, jnp.asarray(x, dtype))
-        return streaming_el.arm_index(streams, arm, jnp.asarray(radius, dtype))[:2]
+            streams = push(streams, arm, jnp.asarray(x, dtype))
+        return arm_index(streams, arm, jnp.asarray(radius, dtype))[:2]
 
     assert after([], 3.0) == (np.inf, 0)
     assert after([7.0], 3.0) == (7, 0)
@@ -225,7 +227,7 @@ def test_an_open_decision_is_settled_from_the_history():
     bandit = sampled(LAWS["gaussian"])
     policy = el_f(G2, 3.0)
     doubtful = policy.fallback._replace(update=jax.tree_util.Partial(_doubtful_update, policy.update))
-    sizes = {"horizon": 40, "runs": 16, "seed": 1}
+    sizes = {"horizon": 120, "runs": 16, "seed": 1, "dtype": "float64"}  # the plain run was compiled above
     settled = eljax.simulate(bandit, doubtful, **sizes)
     np.testing.assert_array_equal(settled.pulls, eljax.simulate(bandit, policy, **sizes).pulls)
     assert settled.uncertified_decisions == 0

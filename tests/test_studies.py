@@ -69,7 +69,7 @@ def test_el_f_is_not_trapped(tmp_path):
 
 
 def test_coupling(tmp_path):
-    table = table_of(coupling, tmp_path, "--laws", "two-point, p = .1", "--radii", "3", "--schedules", "g2")
+    table = table_of(coupling, tmp_path, "--laws", "gaussian", "--radii", "3", "--schedules", "g2")
     assert table.violations[0] == 0
     assert table["run-rounds"][0] == HORIZON * RUNS
     assert table["mean"][0] > 0  # it does make a difference

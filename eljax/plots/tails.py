@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from eljax.plots.frame import axes_for, styles, write
+from eljax.plots.drawing import axes_for, styles, write
 from eljax.tails.estimates import TailCurve, TailEstimate
 from eljax.tails.exponent import ExponentFit
 

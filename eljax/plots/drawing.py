@@ -1,4 +1,4 @@
-"""What all figures share: the Axes to draw into, colours and markers, writing the file."""
+"""What all figures share: colours, the Axes they draw into, and writing them to a file."""
 
 import os
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ MARKERS = ("", "o", "s", "^", "D", "v")  # one per turn through the colours, so 
 
 
 def axes_for(ax: Any, count: int, path: Any) -> Sequence[Axes]:
-    """The `count` Axes to draw into; checks `path` too, so that a bad one fails before the work."""
+    """The Axes to draw into; checks `path` too, so that a bad one fails before the work."""
     if path is not None:
         writable(path)
     if ax is None:
@@ -35,12 +35,12 @@ def axes_for(ax: Any, count: int, path: Any) -> Sequence[Axes]:
 
 
 def styles(count: int) -> list[tuple[str, str]]:
-    """(colour, marker) of each of `count` curves."""
+    """(colour, marker) of so many curves."""
     return [(c, MARKERS[i // len(COLOURS) % len(MARKERS)]) for i, c in enumerate(islice(cycle(COLOURS), count))]
 
 
 def write(axes: Axes, path: Any) -> None:
-    """Save the figure that the Axes belong to, unless `path` is None."""
+    """Write the figure of the Axes, if there is a path."""
     if path is None:
         return
     suffix = os.path.splitext(path)[1][1:].lower() or "png"

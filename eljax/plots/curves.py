@@ -1,4 +1,4 @@
-"""Figures of results: regret against time, and the distribution of the final regret."""
+"""Regret against time, and the distribution of the final regret, of results by name."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogFormatter
 
-from eljax.plots.frame import axes_for, styles, write
+from eljax.plots import drawing
 from eljax.results import Result
 
 MOST_POINTS = 4_000  # a distribution of a million runs is drawn from this many of its points
@@ -32,9 +32,9 @@ def regret_curves(
     >>> regret_curves(result).get_xlabel()
     'round t'
     """
-    named, (axes,) = _named(results), axes_for(ax, 1, path)
+    named, (axes,) = _named(results), drawing.axes_for(ax, 1, path)
     low, high = _band(band)
-    for (label, result), (colour, marker) in zip(named.items(), styles(len(named)), strict=True):
+    for (label, result), (colour, marker) in zip(named.items(), drawing.styles(len(named)), strict=True):
         t = result.checkpoints
         dot = marker or ("o" if t.size == 1 else "")  # a line through one point would not show
         style = {"color": colour, "marker": dot, "markersize": 4, "markevery": max(1, t.size // 8)}
@@ -58,7 +58,7 @@ def regret_curves(
     if band is not None:
         kinds.append(Patch(color="0.35", alpha=0.2, linewidth=0, label=f"{100 * low:g}–{100 * high:g}% of runs"))
     axes.legend(handles=axes.get_legend_handles_labels()[0] + kinds, fontsize="small", frameon=False, loc="upper left")
-    write(axes, path)
+    drawing.write(axes, path)
     return axes
 
 
@@ -73,12 +73,12 @@ def regret_distribution(
     Arguments as for `regret_curves`, but `ax` is a pair of Axes. Runs without regret have no place on a log axis: they
     are the height at which a curve enters from the left. Where no run has regret, the x axis is linear.
     """
-    named, (left, right) = _named(results), axes_for(ax, 2, path)
+    named, (left, right) = _named(results), drawing.axes_for(ax, 2, path)
     finals = {label: np.sort(result.regret[:, -1]) for label, result in named.items()}
     positive = np.concatenate([final[final > 0] for final in finals.values()])
     start = positive.min() / 1.5 if positive.size else 0.0
     end = positive.max() * 1.5 if positive.size else 1.0
-    for (label, final), (colour, marker) in zip(finals.items(), styles(len(named)), strict=True):
+    for (label, final), (colour, marker) in zip(finals.items(), drawing.styles(len(named)), strict=True):
         style = {"color": colour, "marker": marker, "markersize": 4, "linewidth": 1.6, "drawstyle": "steps-post"}
         style |= {"label": label, "markevery": 0.1}
         values, last = np.unique(final, return_index=True)
@@ -108,7 +108,7 @@ def regret_distribution(
     right.set(ylabel="share of runs with regret > x", ylim=(min(smallest / 1.5, 0.08), 1.3))
     if not positive.size:
         right.text(0.5, 0.5, "no run has regret", transform=right.transAxes, ha="center", color="0.35")
-    write(left, path)
+    drawing.write(left, path)
     return left, right
 
 
