@@ -37,7 +37,8 @@ def _constant(t, num_arms):
 
 
 def test_policies_that_cannot_be_asked():
-    assert starving.tilted(policies.g_forcing(eljax.log_squared()), PAIR, 1, 50) == []
+    for policy in (policies.g_forcing(eljax.log_squared()), policies.el_f(eljax.log_squared())):
+        assert starving.tilted(policy, PAIR, 1, 50) == []
     rows = starving.tilted(policies.rds("sqrt_log"), PAIR, 1, 50)
     # N(−s b, s²) with s = (−b + √(b² + 4 (1 + b²)))/(2 (1 + b²)): b = 1 gives N(−½, ¼)
     assert rows[0][0].arm == eljax.gaussian(0.0, 1.0)

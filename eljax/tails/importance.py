@@ -86,7 +86,7 @@ def mixture(bandit: Bandit, policy: Policy, horizon: int, threshold: float) -> l
     none = tuple(tilts.none(arm) for arm in bandit.arms)
     found: list[Component] = []
     for target in targets(bandit, policy, horizon, threshold):
-        starved = [] if target.radius > 0 else starving.tilted(policy, bandit, target.arm, target.own)
+        starved = starving.tilted(policy, bandit, target.arm, target.own)
         if starved:
             label = f"arm {target.arm}, starved"
             found += [Component(f"{label} {k}", 1 / len(starved), row) for k, row in enumerate(starved)]

@@ -30,9 +30,11 @@ WIDTHS = (0.0, 0.5, 1.0)  # where there is no index
 def tilted(policy: Policy, bandit: Bandit, j: int, pulls: int) -> list[tuple[tilts.Tilt, ...]]:
     """Three tilts of all arms [K] under which arm j gets `pulls` pulls, the better arms at n of about least cost.
 
-    Empty for a policy whose index of equal rewards is their value (EL-F, FE). One without indices (RDS) cannot be
-    asked: the better arms then look as if m_j were their mean and 0, ½ or 1 standard deviations more.
+    Empty for a policy with a radius, or whose index of equal rewards is their value (FE). One without indices (RDS)
+    cannot be asked: the better arms then look as if m_j were their mean and 0, ½ or 1 standard deviations more.
     """
+    if "radius" in getattr(policy.validate, "keywords", {}):
+        return []
     start, largest = _programs(jax.default_backend())
     with jax.enable_x64(True):
         policy = engine.prepared(policy, np.dtype(np.float64))
