@@ -43,7 +43,8 @@ POLICIES = {
 SHARES = (0.02, 0.03, 0.05, 0.08, 0.13, 0.2, 0.33, 0.5, 0.8)  # of the horizon: pulls of arm 2
 FLOOR = math.log(1e-12)
 ENOUGH, FEW = 100, 10  # hits of plain simulation: enough; still better than bad weights
-MORE = 4  # times as many plain runs
+MORE, CHEAP = 4, 8  # times as many plain runs; and weighted ones of policies that neither solve nor keep a history
+COSTLY = ("EL-F g2, radius 3", "RDS sqrt_log")
 SIZE = {"horizon": 1_000, "runs": 4_000}
 
 
@@ -60,8 +61,11 @@ def work(args: argparse.Namespace) -> None:
     try:
         measure(args, curves, agreements)
     finally:
-        title = f"P[R(T) > x] by x/Δ, T = {args.horizon:,}, {args.runs:,} weighted runs each"
-        common.show(title, [overview(*names, found) for names, found in curves.items()], args.out / "overview.csv")
+        title = (
+            f"P[R(T) > x] by x/Δ, T = {args.horizon:,}, {args.runs:,} weighted runs ({CHEAP} × where they are cheap)"
+        )
+        lines = [overview(args.horizon, *names, found) for names, found in curves.items()]
+        common.show(title, lines, args.out / "overview.csv")
         pd.DataFrame([row(*names, one) for names, found in curves.items() for one in found]).to_csv(
             args.out / "table.csv", index=False
         )
@@ -76,11 +80,12 @@ def measure(args: argparse.Namespace, curves: dict, agreements: list[dict]) -> N
         for name in args.policies:
             policy = POLICIES[name](math.sqrt(bandit.arms[0].variance), INSTANCES[instance][1])
             estimate = partial(_estimate, args, (instance, name), bandit, policy)
+            runs = args.runs * (1 if name in COSTLY else CHEAP)
             found, plain, compared = curves.setdefault((instance, name), []), None, False
             for share in SHARES:
                 if plain is None or plain.ess >= FEW:  # else they see nothing further out
                     plain = estimate(share, "monte_carlo", MORE * args.runs)
-                one = plain if plain.ess >= ENOUGH else _weighted(estimate, share, args.runs)
+                one = plain if plain.ess >= ENOUGH else _weighted(estimate, share, runs)
                 if one.method == "importance" and one.trusted and not compared:
                     agreements.append(agreement(instance, name, one, plain))
                     compared = True
@@ -130,13 +135,12 @@ def pulls(instance: str, found: TailEstimate) -> float:
     return round(found.setting["threshold"] / eljax.Bandit(INSTANCES[instance][0]).gaps[1], 1)
 
 
-def overview(instance: str, policy: str, found: Sequence[TailEstimate]) -> dict:
-    """A curve on one line, doubtful estimates in brackets."""
-    cells = {f"{pulls(instance, one):g}": f"{one.probability:.2g}" for one in found}
-    doubtful = {f"{pulls(instance, one):g}" for one in found if common.doubts(one)}
-    return {"instance": instance, "policy": policy} | {
-        x: f"({cell})" if x in doubtful else cell for x, cell in cells.items()
-    }
+def overview(horizon: int, instance: str, policy: str, found: Sequence[TailEstimate]) -> dict:
+    """A curve on one line, doubtful estimates in brackets; nothing where it has ended."""
+    cells = [f"({one.probability:.2g})" if common.doubts(one) else f"{one.probability:.2g}" for one in found]
+    cells += [""] * (len(SHARES) - len(cells))
+    headings = [f"{int(share * horizon) + 0.5:g}" for share in SHARES]
+    return {"instance": instance, "policy": policy} | dict(zip(headings, cells, strict=True))
 
 
 def agreement(instance: str, policy: str, found: TailEstimate, plain: TailEstimate) -> dict:
