@@ -279,7 +279,7 @@ def power_tail(args: argparse.Namespace) -> common.Finding:
     for name, inflation in fan_glynn.INFLATIONS.items():
         policy, values = policies.kl_ucb("gaussian", inflation), []
         for x in (100.5, 1_000.5):
-            size = {"horizon": int(fan_glynn.ROUNDS * x), "threshold": x, "runs": 4 * args.runs, "seed": args.seed}
+            size = {"horizon": int(fan_glynn.ROUNDS * x), "threshold": x, "runs": 16 * args.runs, "seed": args.seed}
             found, theory = (
                 eljax.tails.estimate(PAIR, policy, method="importance", **size),
                 fan_glynn.passage(x, 1.0, inflation),
