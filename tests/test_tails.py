@@ -1,12 +1,14 @@
 """Tail estimates against exact values: the dynamic programme's, and published-precision ones for Gaussian arms."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import integrate, stats
 
 import eljax
 from eljax import policies, tails
 from eljax.tails import importance, monte_carlo, paths, splitting, tilts
+from experiments import gaussian_tails
 
 G2 = eljax.log_squared()
 RADIUS_0 = policies.g_forcing(G2)
@@ -288,3 +290,28 @@ def test_fit_exponent_is_weighted_least_squares(prefactor):
 def test_bad_fits_are_named(name, arguments):
     with pytest.raises(ValueError, match=f"{name} must be"):
         tails.fit_exponent(*arguments)
+
+
+def test_importance_sampling_and_splitting_agree_where_nothing_is_known():
+    bandit = eljax.Bandit([eljax.exponential(2.0), eljax.exponential(1.0)])
+    event = {"horizon": 300, "threshold": 150.5}
+    weighted, split = (
+        tails.estimate(bandit, RADIUS_0, **event, method=method, runs=4_800) for method in ("importance", "splitting")
+    )
+    assert weighted.probability < 0.01
+    assert max(weighted.relative_error, split.relative_error) < 0.3
+    assert within(weighted, split.probability, split.relative_error)
+
+
+def test_known_gaussian_tails(tmp_path, monkeypatch):
+    """The experiment at toy size: the known value within 3.5 standard errors, and a cost for every method."""
+    for name, few in (("KNOWN", {(300, 0.0): (7.93e-5, 0.003)}), ("OTHERS", []), ("EVENTS", [(300, 0.0)])):
+        monkeypatch.setattr(gaussian_tails, name, few)
+    assert gaussian_tails.main(["--runs", "1000", "--out", str(tmp_path)]) == 0
+    row = pd.read_csv(tmp_path / "table.csv").iloc[0]
+    assert row.known == 7.93e-5
+    assert abs(row["standard errors off"]) < LIMIT
+    methods = pd.read_csv(tmp_path / "methods.csv")
+    assert list(methods.method) == list(gaussian_tails.METHODS)
+    assert (methods.seconds > 0).all()
+    assert (tmp_path / "gaussian_tails.png").exists()

@@ -220,7 +220,8 @@ def combine(log_weights: Sequence[np.ndarray], counts: np.ndarray) -> TailEstima
         total += mean * count / runs
         variance += (count / runs) ** 2 * ((weights**2).sum() / count - mean**2) / (count - 1)
     weights = np.exp(every - top)
-    log_prob, relative = float(np.log(total) + top), float(np.sqrt(variance) / total)
+    # The mean weight may exceed 1 by chance, a probability may not.
+    log_prob, relative = min(float(np.log(total) + top), 0.0), float(np.sqrt(variance) / total)
     effective, largest = float(weights.sum() ** 2 / (weights**2).sum()), float(weights.max() / weights.sum())
     shape = _shape(weights)
     doubts, useless = [], []
@@ -239,7 +240,7 @@ def combine(log_weights: Sequence[np.ndarray], counts: np.ndarray) -> TailEstima
     reason = f"do not trust: {', '.join(doubts)}" if doubts else ""
     half = stats.norm.ppf(0.975) * np.sqrt(np.log1p(relative**2))
     return TailEstimate(
-        log_prob, relative, log_prob - half, log_prob + half, "importance", runs, effective, largest, reason
+        log_prob, relative, log_prob - half, min(log_prob + half, 0.0), "importance", runs, effective, largest, reason
     )
 
 
