@@ -3,7 +3,8 @@
     python -m experiments.tail_comparison
 
 Each probability is estimated by plain simulation as long as that has 100 hits, then by importance sampling, with
-fitted tilts where the default ones do badly (and plainly if all do and there are 10 hits); a curve ends below 1e-12.
+fitted tilts where the default ones do badly (and plainly if all do and there are 10 hits). A curve ends below 1e-12,
+or where two estimates in a row are useless.
 UCB is told the standard deviation of arm 1, KL-UCB the family (for Beta rewards that of coins, the widest in [0, 1]),
 FE the horizon; R-UCB has a unit of its own, and so explores Beta rewards far too much. Plain runs are four times as
 many; the second table compares the two where they meet. Estimates in brackets are not to be trusted.
@@ -90,7 +91,7 @@ def measure(args: argparse.Namespace, curves: dict, agreements: list[dict]) -> N
                     agreements.append(agreement(instance, name, one, plain))
                     compared = True
                 found.append(one if one.trusted or plain.ess < FEW else plain)
-                if found[-1].log_prob < FLOOR:
+                if found[-1].log_prob < FLOOR or all(math.isnan(one.log_prob) for one in found[-2:]):
                     break
 
 
