@@ -158,6 +158,11 @@ def estimate_or_load(path: Path, bandit: eljax.Bandit, policy: Policy, **options
     return found
 
 
+def doubts(found: TailEstimate) -> str:
+    """What speaks against an estimate, "" if nothing does."""
+    return "" if found.trusted and np.isfinite(found.log_prob) else found.reason.removeprefix("do not trust: ")
+
+
 @contextmanager
 def narrow_tiles(lanes: int) -> Iterator[None]:
     """Inside, `eljax.simulate` computes a few long runs as few lanes, not padded to one of its wide tiles.
@@ -179,6 +184,9 @@ def file_name(*parts: str) -> str:
 
 def show(title: str, rows: Sequence[dict], path: Path) -> None:
     """Print rows as a table with four significant digits, and write them in full precision to a CSV file."""
+    if not rows:
+        print(f"\n{title}: none\n")
+        return
     frame = pd.DataFrame(rows)
     frame.to_csv(path, index=False)
     shown = frame.copy()

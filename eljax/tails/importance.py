@@ -10,6 +10,7 @@ have got when the event is decided (the schedule there):
 
     shift    every better arm gets the mean u = m_j + σ_j √(2C Δ_j/x), where j ends with its own bonus
     bonus    every better arm looks as it does if its index of radius C is u (the rate function of `tails.rate`)
+    starved  for policies with another bonus: three guesses of how low it must be, see `tails.starving`
     lucky    where T is so small that arm j had better look good, too, see `tails.luck`
 
 Good tilts matter for the error, never for the expectation; how far to trust it the effective sample size, the largest
@@ -28,7 +29,7 @@ from scipy import special, stats
 from eljax import checks
 from eljax.arms import Arm, Bandit
 from eljax.results import clopper_pearson
-from eljax.tails import luck, paths, tilts
+from eljax.tails import luck, paths, starving, tilts
 from eljax.tails.estimates import TailEstimate
 from eljax.types import Policy
 
@@ -85,6 +86,11 @@ def mixture(bandit: Bandit, policy: Policy, horizon: int, threshold: float) -> l
     none = tuple(tilts.none(arm) for arm in bandit.arms)
     found: list[Component] = []
     for target in targets(bandit, policy, horizon, threshold):
+        starved = starving.tilted(policy, bandit, target.arm, target.own)
+        if starved:
+            label = f"arm {target.arm}, starved"
+            found += [Component(f"{label} {k}", 1 / len(starved), row) for k, row in enumerate(starved)]
+            continue
         shift, bonus = list(none), list(none)
         for i in target.better:
             shift[i] = tilts.to_mean(bandit.arms[i], target.level)
