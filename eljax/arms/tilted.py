@@ -67,11 +67,6 @@ def uniform_mean(tau: float) -> float:
     return float(-1 / np.expm1(-tau) - 1 / tau)
 
 
-def uniform_log_mgf(tau: float) -> float:
-    """log E[e^(τ U)], U uniform on (0, 1)."""
-    return float(np.log(np.expm1(tau) / tau))
-
-
 def tilted_laplace(mean: float, scale: float, tau: float) -> Arm:
     """Density ∝ e^(τ y − |y|), y = (x − mean)/scale, |τ| < 1.
 

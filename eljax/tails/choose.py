@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 
 from eljax import checks
-from eljax.arms import Bandit
-from eljax.tails import importance, monte_carlo, splitting
+from eljax.arms import Arm, Bandit
+from eljax.tails import cross_entropy, importance, monte_carlo, splitting
 from eljax.tails.estimates import TailCurve, TailEstimate, setting
 from eljax.types import Policy
 
 PILOT = 2_000  # plain runs that `auto` looks at first
 ENOUGH = 100  # hits that make plain simulation good enough: a relative error of 10%
+CHECKED = 10  # hits of the pilot that are enough to check another method by
+CHECK_SHARE, LEAST_CHECK = 8, 1_600  # of the runs, and particles at least, that splitting gets to check by
+DISAGREE = 4.0  # standard errors of both
 
 
 def estimate(
@@ -25,6 +28,7 @@ def estimate(
     threshold: float,
     method: str = "auto",
     runs: int = 20_000,
+    tilts: str | Sequence[Sequence[Arm | float | None]] | None = None,
     seed: int = 0,
     progress: bool = False,
 ) -> TailEstimate:
@@ -37,8 +41,12 @@ def estimate(
       threshold: x, in the unit of the rewards. Regrets of few arms lie on a lattice: choose x between its points.
       method: "monte_carlo" (plain runs, exact interval), "importance" (weighted runs of tilted laws), "splitting" (any
         law), or "auto": plain runs if a pilot of 2,000 promises 100 hits, else importance sampling where the arms have
-        tilts, else splitting; checked against the pilot.
+        tilts (fitted ones if the default ones do badly), else splitting; checked against the pilot, and by splitting
+        where the pilot has too few hits.
       runs: plain or weighted runs, or particles per stage of splitting.
+      tilts: what importance sampling draws from. None: by the rate function of the policy's index, towards each arm
+        that could cost the threshold; "fitted": from there by cross-entropy, with further runs; or a list of
+        components, each with a law, a mean or None (as it is) for each arm, such as [[-0.2, None]].
       seed: whole number in [0, 2^64).
       progress: show a progress bar.
 
@@ -62,16 +70,19 @@ def estimate(
         checks.fail("policy", policy, "a policy, such as eljax.policies.el_f(eljax.log_squared())")
     horizon = checks.integer("horizon", horizon, low=1, high=2**31 - 64)
     threshold = checks.number("threshold", threshold)
-    if method not in _BY:
-        checks.fail("method", method, f"one of {', '.join(_BY)}")
+    if method not in METHODS:
+        checks.fail("method", method, f"one of {', '.join(METHODS)}")
     runs = checks.integer("runs", runs, low=10, high=2**32 - 1)
     seed = checks.integer("seed", seed, low=0, high=2**64 - 1)
+    if tilts is not None and method != "importance":
+        checks.fail("tilts", tilts, f"None unless method is 'importance', which is {method!r}")
     if policy.validate is not None:
         policy.validate(bandit.num_arms, horizon)
     found = _known(bandit, horizon, threshold)
     if found is None:
-        plain = {"horizon": horizon, "threshold": threshold, "seed": seed, "progress": progress}
-        found = _BY[method](bandit, policy, runs, plain)
+        event = {"horizon": horizon, "threshold": threshold, "seed": seed, "progress": progress}
+        more = {"tilts": tilts} if method == "importance" else {}
+        found = METHODS[method](bandit, policy, runs=runs, **event, **more)
     return replace(found, setting=setting(bandit, policy, horizon, threshold, seed))
 
 
@@ -101,39 +112,84 @@ def _known(bandit: Bandit, horizon: int, threshold: float) -> TailEstimate | Non
     return None
 
 
-def _monte_carlo(bandit: Bandit, policy: Policy, runs: int, plain: dict) -> TailEstimate:
-    return monte_carlo.estimate(bandit, policy, runs=runs, **plain)
+def _importance(
+    bandit: Bandit, policy: Policy, *, horizon: int, threshold: float, runs: int, tilts: Any = None, **event
+) -> TailEstimate:
+    event |= {"horizon": horizon, "threshold": threshold}
+    said = ""
+    if tilts is None or isinstance(tilts, str):
+        if tilts not in (None, "fitted"):
+            checks.fail("tilts", tilts, 'None, "fitted", or a list of components')
+        components = importance.mixture(bandit, policy, horizon, threshold)
+        if tilts == "fitted":
+            components, said = cross_entropy.fit(bandit, policy, components, runs=runs, **event)
+    else:
+        components = importance.given(bandit, tilts)
+    return _because(importance.estimate(bandit, policy, runs=runs, components=components, **event), said)
 
 
-def _splitting(bandit: Bandit, policy: Policy, runs: int, plain: dict) -> TailEstimate:
-    return splitting.estimate(bandit, policy, runs=runs, **plain)
+def _auto(bandit: Bandit, policy: Policy, *, runs: int, **event) -> TailEstimate:
+    pilot = monte_carlo.estimate(bandit, policy, runs=min(PILOT, runs), **event)
+    hits = f"{pilot.ess:.0f} of {pilot.runs:,} plain runs hit"
+    if pilot.ess * runs / pilot.runs >= ENOUGH:
+        found = pilot if pilot.runs == runs else monte_carlo.estimate(bandit, policy, runs=runs, **event)
+        return _because(found, f"{hits}: plain simulation is enough")
+    why = f"{hits}: too rare for plain simulation"
+    bad = _not_tilted(bandit, policy, event["horizon"], event["threshold"])
+    if bad:
+        found = splitting.estimate(bandit, policy, runs=runs, **event)
+        return _because(found, f"{why}, and there is no tilt for it of {bad}{_against(found, pilot)}")
+    found = _importance(bandit, policy, runs=runs, **event)
+    if not found.trusted:
+        fitted = _importance(bandit, policy, runs=runs, tilts="fitted", **event)
+        why += ", the default tilts do badly"
+        # Of two estimates that are not to be trusted the one of the smaller error.
+        found = found if found.relative_error <= fitted.relative_error and not fitted.trusted else fitted
+    if not found.trusted:
+        divided = splitting.estimate(bandit, policy, runs=runs, **event)
+        why += ", and so do fitted ones"
+        found = found if found.relative_error <= divided.relative_error and not divided.trusted else divided
+    if found.method == "importance" and found.trusted and pilot.ess < CHECKED:
+        second = splitting.estimate(bandit, policy, runs=max(runs // CHECK_SHARE, LEAST_CHECK), **event)
+        return _because(found, f"{why}{_against(found, pilot)}{_compared(found, second)}")
+    return _because(found, f"{why}{_against(found, pilot)}")
 
 
-def _importance(bandit: Bandit, policy: Policy, runs: int, plain: dict) -> TailEstimate:
-    components = importance.mixture(bandit, policy, plain["horizon"], plain["threshold"])
-    return importance.estimate(bandit, policy, runs=runs, components=components, **plain)
+def _not_tilted(bandit: Bandit, policy: Policy, horizon: int, threshold: float) -> str:
+    """The better arms of a target arm that cannot be made to look as bad; empty if all can."""
+    pairs = [
+        (bandit.arms[i], target)
+        for target in importance.targets(bandit, policy, horizon, threshold)
+        for i in target.better
+    ]
+    return ", ".join(dict.fromkeys(repr(arm) for arm, target in pairs if not importance.can_tilt(arm, target)))
 
 
-def _auto(bandit: Bandit, policy: Policy, runs: int, plain: dict) -> TailEstimate:
-    pilot = _monte_carlo(bandit, policy, min(PILOT, runs), plain)
-    expected = pilot.ess * runs / pilot.runs
-    if expected >= ENOUGH:
-        found = pilot if pilot.runs == runs else _monte_carlo(bandit, policy, runs, plain)
-        return _because(found, f"{pilot.ess:.0f} of {pilot.runs:,} plain runs hit: plain simulation is enough")
-    why = f"{pilot.ess:.0f} of {pilot.runs:,} plain runs hit: too rare for plain simulation"
-    try:
-        found = _importance(bandit, policy, runs, plain)
-    except ValueError as error:
-        why += f", and importance sampling is not possible ({error})"
-        found = _splitting(bandit, policy, runs, plain)
-    if not found.log_lower <= pilot.log_upper or not found.log_upper >= pilot.log_lower:
-        low, high = np.exp([pilot.log_lower, pilot.log_upper])
-        why += f"; do not trust: the plain runs say [{low:.2g}, {high:.2g}]"
-    return _because(found, why)
+def _against(found: TailEstimate, pilot: TailEstimate) -> str:
+    """What the plain runs of the pilot have against an estimate."""
+    if not (found.log_lower > pilot.log_upper or found.log_upper < pilot.log_lower):
+        return ""
+    low, high = np.exp([pilot.log_lower, pilot.log_upper])
+    return f"; do not trust: the plain runs say [{low:.2g}, {high:.2g}]"
+
+
+def _compared(found: TailEstimate, second: TailEstimate) -> str:
+    """What splitting says to an estimate by importance sampling."""
+    if not math.isfinite(second.log_prob):
+        return f"; splitting could not check it ({second.reason})"
+    says = f"splitting with {second.runs:,} particles says {np.exp(second.log_prob):.2g} ± {second.relative_error:.0%}"
+    errors = [math.sqrt(math.log1p(one.relative_error**2)) for one in (found, second)]
+    far = abs(found.log_prob - second.log_prob) > DISAGREE * math.hypot(*errors)
+    return f"; do not trust: {says}" if far else f"; {says}, which agrees"
 
 
 def _because(found: TailEstimate, why: str) -> TailEstimate:
-    return replace(found, reason=f"{why}; {found.reason}" if found.reason else why)
+    return replace(found, reason="; ".join(part for part in (why, found.reason) if part))
 
 
-_BY = {"auto": _auto, "monte_carlo": _monte_carlo, "importance": _importance, "splitting": _splitting}
+METHODS = {
+    "auto": _auto,
+    "monte_carlo": monte_carlo.estimate,
+    "importance": _importance,
+    "splitting": splitting.estimate,
+}

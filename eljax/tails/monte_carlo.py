@@ -25,8 +25,6 @@ def estimate(
         gaps=bandit.gaps,
         seed=seed,
         run_numbers=np.arange(runs),
-        ratios=np.zeros((0, bandit.num_arms, 3)),
-        units=np.zeros(bandit.num_arms),
         progress=progress,
     )
     return from_hits(int(found.hit.sum()), runs)

@@ -10,102 +10,69 @@ The product is unbiased whatever the score and the (fixed) levels are; they matt
 independent replications. Levels come from a pilot, at quantiles of the scores it reaches. Scores that tie with a level
 count as reached, so a factor is the real share that gets on.
 
-    cost to go    −Σ_i (S_i + (n_i* − n_i) d_i)₊² / (2 (n_i* − n_i) σ_i²), the largest over target arms j: what it
-                  still takes all better arms i to look no better than j; S_i = Σ (X_i − m_j) so far, d_i = m_i − m_j,
-                  n_i* the pulls that arm i will have got when j has cost x (the schedule there, at least n_i + 1)
+    cost to go    −Σ_i r_i κ_i ((Y_i + r_i d_i)₊ / (r_i d_i))², the largest over target arms j: what it still takes all
+                  better arms i to look no better than j. Q_i is how the rewards of arm i look then (`tails.rate`), n_i*
+                  its pulls when j has cost x (the schedule there, at least n_i + 1), r_i = n_i* − n_i those to go, and
+                  Y_i = Σ (κ_i − log dQ_i/dP_i) over its rewards so far, which has mean 0 under Q_i and d_i = κ_i +
+                  KL(P_i, Q_i) under P_i; κ_i = KL(Q_i, P_i). For a shift of a Gaussian mean by D it is
+                  (Σ (X − v) + r D)₊² / 2r, v the mean of Q, in standard units
     regret        R(t) − b(t), b the median curve of plain runs: for laws without a variance
 """
 
-from functools import lru_cache
-from typing import Any, NamedTuple
-
 import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy import special, stats
 from tqdm.auto import tqdm
 
 from eljax import engine, random
 from eljax.arms import Bandit
-from eljax.tails import importance
+from eljax.tails import importance, tilts
 from eljax.tails.estimates import TailEstimate
+from eljax.tails.particles import REACHED, Setting, Stages, Target
 from eljax.types import Policy, describe
 
 REPLICATIONS = 16
 KEPT = 0.25  # share of the pilot's particles above the next level
 MOST_LEVELS = 200
 NOISY = 0.3  # relative standard deviation of a replication above which the estimate is not to be trusted
-OPEN, REACHED, LOST = 0, 1, 2
-
-
-class Target(NamedTuple):
-    """What the score of a run towards one target arm j needs, [K] each; 0 for arms not better than j."""
-
-    better: np.ndarray  # 1 where arm i is better than j
-    distance: np.ndarray  # d_i
-    mean: np.ndarray  # m_j, repeated
-    variance: np.ndarray  # σ_i², 1 where not needed
-    pulls: np.ndarray  # schedule of pulls at the decision
-
-
-class Particles(NamedTuple):
-    """L runs, each at its own round."""
-
-    keys: Any
-    carry: Any
-    t: jax.Array  # [L] int32: rounds played
-    sums: jax.Array  # [K, L]: sums of rewards, of each arm
-    score: jax.Array  # [L]: running maximum; +inf once the event has happened
-    status: jax.Array  # [L] int32
-
-
-class _Setting(NamedTuple):
-    """What all stages share."""
-
-    law: Any
-    policy: Policy | None  # set for each pass
-    seed_data: np.ndarray
-    gaps: np.ndarray
-    threshold: np.float64
-    targets: list[Target]
-    curve: np.ndarray  # [T + 1] b(t)
 
 
 def estimate(
     bandit: Bandit, policy: Policy, *, horizon: int, threshold: float, runs: int, seed: int, progress: bool = False
 ) -> TailEstimate:
     """From checked arguments; `runs` particles in each stage, shared by 16 replications."""
-    per = max(runs // REPLICATIONS, 10)
+    logs, shares, used = replicate(
+        bandit, policy, horizon=horizon, threshold=threshold, seed=seed, progress=progress,
+        replications=REPLICATIONS, per=max(runs // REPLICATIONS, 10),
+    )  # fmt: skip
+    return combine(logs, shares, used)
+
+
+def replicate(
+    bandit: Bandit, policy: Policy, *, horizon: int, threshold: float, seed: int, replications: int, per: int,
+    progress: bool = False,
+) -> tuple[np.ndarray, tuple[float, ...], int]:  # fmt: skip
+    """(log of each replication's product [replications], shares level by level, particles used).
+
+    No shares: no particle of the pilot came nearer to the event.
+    """
     with jax.enable_x64(True), tqdm(unit="stage", disable=not progress, desc=describe(policy)) as bar:
         setting = _setting(bandit, policy, horizon, threshold, seed)
         for player in (policy, policy.fallback):  # again with exact decisions if any was left open
-            stages = _Stages(setting._replace(policy=engine.prepared(player, np.dtype(np.float64))), horizon, bar)
-            found = _estimated(stages, per)
+            stages = Stages(setting._replace(policy=engine.prepared(player, np.dtype(np.float64))), horizon)
+            levels, used = _pilot(stages, min(4 * per, max(per, 1_000)), bar)
+            logs, shares = np.full(replications, -np.inf), ()
+            if levels is not None:
+                logs, shares = _replicated(stages, levels, replications, per, bar)
             if policy.fallback is None or not stages.uncertified:
                 break
-    return found
+    return logs, shares, used + len(shares) * replications * per
 
 
-def _estimated(stages: "_Stages", per: int) -> TailEstimate:
-    levels, used = _pilot(stages, min(4 * per, max(per, 1_000)))
-    if levels is None:
-        reason = "no particle of the pilot came nearer to the event: impossible, or out of this score's reach"
-        return TailEstimate(-np.inf, np.nan, -np.inf, np.nan, "splitting", used, 0.0, reason=reason)
-    logs, more = _replicate(stages, levels, per)
-    return _combined(logs, len(levels), used + more, per)
-
-
-def _setting(bandit: Bandit, policy: Policy, horizon: int, threshold: float, seed: int) -> _Setting:
-    targets, curve = [], np.zeros(horizon + 1)
-    variances = np.array([arm.variance for arm in bandit.arms])
-    for j in np.flatnonzero(bandit.gaps * horizon > threshold):
-        better = bandit.gaps < bandit.gaps[j]
-        pulls, _ = importance.pulls_and_radius(policy, bandit, int(j), horizon, threshold)
-        distance = np.where(better, bandit.means - bandit.means[j], 0.0)
-        ones = np.ones(bandit.num_arms)
-        usable = np.where(better & (variances > 0), variances, 1.0)
-        targets.append(Target(better * 1.0, distance, bandit.means[j] * ones, usable, np.ceil(pulls) * ones))
-    if not all(np.isfinite(target.variance).all() for target in targets):
+def _setting(bandit: Bandit, policy: Policy, horizon: int, threshold: float, seed: int) -> Setting:
+    goals, curve = importance.targets(bandit, policy, horizon, threshold), np.zeros(horizon + 1)
+    targets = [_target(bandit, goal) for goal in goals]
+    if not all(target.better.any() for target in targets):  # nothing to go by
         plain = engine.simulate(
             bandit, policy, horizon=horizon, runs=256, seed=seed, dtype=np.float64,
             checkpoints=np.unique(np.geomspace(1, horizon, 200).astype(int)),
@@ -113,42 +80,40 @@ def _setting(bandit: Bandit, policy: Policy, horizon: int, threshold: float, see
         curve = np.interp(np.arange(horizon + 1), plain.checkpoints, plain.median())
         targets = []
     seed_data = np.asarray(jax.random.key_data(random.seed_key(seed)))
-    return _Setting(bandit.law(np.float64), None, seed_data, bandit.gaps, np.float64(threshold), targets, curve)
+    standards = np.array([tilts.standard(arm) for arm in bandit.arms])
+    gaps, threshold = bandit.gaps, np.float64(threshold)
+    return Setting(bandit.law(np.float64), None, seed_data, gaps, threshold, standards, targets, curve)
 
 
-class _Stages:
-    """Starting, advancing and cloning particles; counts the run numbers used, so that no reward is met twice."""
-
-    def __init__(self, setting: _Setting, horizon: int, bar: tqdm):
-        self.setting, self.horizon, self.bar, self.next_run = setting, horizon, bar, 0
-        self.uncertified = 0
-        self.start, self.advance, self.clone = _programs(jax.default_backend())
-
-    def numbers(self, count: int) -> np.ndarray:
-        self.next_run += count
-        return np.arange(self.next_run - count, self.next_run).astype(np.uint32)
-
-    def begin(self, count: int) -> Particles:
-        return self.start(self.setting, self.numbers(count), self.horizon)
-
-    def to_level(self, particles: Particles, level: float) -> Particles:
-        self.bar.update()
-        particles = self.advance(self.setting, particles, np.float64(level), self.horizon)
-        self.uncertified += int(np.max(particles.carry[1].uncertified_decisions))
-        return particles
-
-    def cloned(self, particles: Particles, sources: np.ndarray) -> Particles:
-        return self.clone(self.setting, particles, sources.astype(np.int32), self.numbers(len(sources)), self.horizon)
+def _target(bandit: Bandit, goal: importance.Target) -> Target:
+    num_arms = bandit.num_arms
+    terms, better = np.zeros((num_arms, 1 + tilts.STATISTICS)), np.zeros(num_arms)
+    drift, cost = np.ones(num_arms), np.zeros(num_arms)
+    for i in goal.better:
+        arm = bandit.arms[i]
+        if importance.can_tilt(arm, goal):
+            tilt = tilts.to_index(arm, level=goal.level, radius=goal.radius, pulls=goal.pulls)
+            cost[i], back = tilts.divergences(arm, tilt)
+            terms[i] = -tilt.ratio
+        elif 0 < arm.variance < np.inf:  # as if it were Gaussian
+            eta = (goal.level - arm.mean) / np.sqrt(arm.variance)
+            cost[i] = back = eta**2 / 2
+            terms[i, :2] = eta**2 / 2, -eta
+        else:
+            continue
+        better[i], drift[i] = 1.0, cost[i] + back
+        terms[i, 0] += cost[i]
+    return Target(better, terms, drift, cost, np.full(num_arms, np.ceil(goal.pulls)))
 
 
-def _pilot(stages: _Stages, count: int) -> tuple[list[float] | None, int]:
+def _pilot(stages: Stages, count: int, bar: tqdm) -> tuple[list[float] | None, int]:
     """(levels, particles used): each at a quantile of what is reached from the one before; the last is +inf."""
     rng, levels, used = np.random.default_rng(0), [], 0
     particles = stages.begin(count)
     while len(levels) < MOST_LEVELS:
-        ended = stages.to_level(particles, np.inf)
+        scores = stages.to_level(particles, np.inf).score
         used += count
-        scores = np.asarray(ended.score)
+        bar.update()
         if np.mean(scores == np.inf) >= KEPT:
             return [*levels, np.inf], used
         before = levels[-1] if levels else -np.inf
@@ -160,122 +125,64 @@ def _pilot(stages: _Stages, count: int) -> tuple[list[float] | None, int]:
             return ([*levels, np.inf], used) if level == np.inf else (None, used)
         levels.append(level)
         entrance = stages.to_level(particles, level)  # the same keys: the same paths, stopped where they enter
-        inside = np.flatnonzero(np.asarray(entrance.status) == REACHED)
-        particles = stages.cloned(entrance, rng.choice(inside, count))
+        inside = np.flatnonzero(entrance.status == REACHED)
+        particles = stages.copied(entrance, rng.choice(inside, count))
     return None, used
 
 
-def _replicate(stages: _Stages, levels: list[float], per: int) -> tuple[np.ndarray, int]:
-    """(log of the product of each replication, particles used)."""
-    rng, logs = np.random.default_rng(1), np.zeros(REPLICATIONS)
-    particles = stages.begin(REPLICATIONS * per)
-    group = np.repeat(np.arange(REPLICATIONS), per)
+def _replicated(
+    stages: Stages, levels: list[float], replications: int, per: int, bar: tqdm
+) -> tuple[np.ndarray, tuple[float, ...]]:
+    """(log of the product of each replication, share of all particles that got to each level from the one before)."""
+    rng, logs, shares = np.random.default_rng(1), np.zeros(replications), []
+    particles = stages.begin(replications * per)
+    group = np.repeat(np.arange(replications), per)
     for k, level in enumerate(levels):
         particles = stages.to_level(particles, level)
-        inside = np.asarray(particles.status) == REACHED
-        hits = np.bincount(group[inside], minlength=REPLICATIONS)
+        inside = particles.status == REACHED
+        bar.update()
+        hits = np.bincount(group[inside], minlength=replications)
+        shares.append(float(inside.mean()))
         with np.errstate(divide="ignore"):
             logs += np.log(hits / per)
         if k + 1 == len(levels) or not inside.any():
-            return logs, (k + 1) * len(group)
+            break
         # A replication without a hit stays at probability 0; its particles go on as copies of any, uncounted.
         sources = [
             rng.choice(np.flatnonzero(inside & (group == g)) if hits[g] else np.flatnonzero(inside), per)
-            for g in range(REPLICATIONS)
+            for g in range(replications)
         ]
-        particles = stages.cloned(particles, np.concatenate(sources))
-    return logs, len(levels) * len(group)
+        particles = stages.copied(particles, np.concatenate(sources))
+    return logs, tuple(shares)
 
 
-def _combined(logs: np.ndarray, levels: int, runs: int, per: int) -> TailEstimate:
+def combine(logs: np.ndarray, shares: tuple[float, ...], runs: int) -> TailEstimate:
+    """The estimate from the log of each replication's product; `runs` particles were used in all."""
     count = len(logs)
     log_prob = float(special.logsumexp(logs) - np.log(count))
     if log_prob == -np.inf:
-        return TailEstimate(
-            -np.inf, np.nan, -np.inf, np.nan, "splitting", runs, 0.0, reason="no replication reached the event"
-        )
-    shares = np.exp(logs - log_prob)
-    spread = float(shares.std(ddof=1))
+        reason = "no replication reached the event"
+        if not shares:
+            reason = "no particle of the pilot came nearer to the event: impossible, or out of this score's reach"
+        return TailEstimate(-np.inf, np.nan, -np.inf, np.nan, "splitting", runs, 0.0, reason=reason, shares=shares)
+    products = np.exp(logs - log_prob)
+    spread = float(products.std(ddof=1))
     relative = spread / np.sqrt(count)
-    reason = f"{levels} levels, {count} replications of {per} particles"
+    reason = f"{len(shares)} levels, {count} replications"
     if spread > NOISY:
         reason += f"; do not trust: relative deviation of a replication {spread:.2g} > {NOISY}, take more runs"
     half = stats.t.ppf(0.975, count - 1) * np.sqrt(np.log1p(relative**2))
     effective = 1 / relative**2 if relative > 0 else np.inf
-    largest = float(shares.max() / count)
+    largest = float(products.max() / count)
     return TailEstimate(
-        log_prob, relative, log_prob - half, log_prob + half, "splitting", runs, effective, largest, reason
+        log_prob,
+        relative,
+        log_prob - half,
+        log_prob + half,
+        "splitting",
+        runs,
+        effective,
+        largest,
+        reason,
+        shares=shares,
     )
-
-
-@lru_cache
-def _programs(backend: str) -> tuple:
-    options = engine.compiler_options(backend)
-    return (
-        jax.jit(_start, static_argnums=2, compiler_options=options),
-        jax.jit(_advance, static_argnums=3, compiler_options=options),
-        jax.jit(_clone, static_argnums=4, compiler_options=options),
-    )
-
-
-def _batch(setting: _Setting, run_numbers: jax.Array, horizon: int) -> engine.Batch:
-    return engine.batch(setting.law, setting.policy, setting.seed_data, run_numbers, horizon, own_rounds=True)
-
-
-def _start(setting: _Setting, run_numbers: jax.Array, horizon: int) -> Particles:
-    many, zero = _batch(setting, run_numbers, horizon), jnp.zeros(run_numbers.shape)
-    whole = jnp.zeros(run_numbers.shape, jnp.int32)
-    sums = jnp.zeros((setting.gaps.shape[0], *zero.shape))
-    return Particles(many.keys, many.carry, whole, sums, zero - jnp.inf, whole)
-
-
-def _advance(setting: _Setting, particles: Particles, level: jax.Array, horizon: int) -> Particles:
-    """Play every particle until its score reaches the level or the event is out of reach."""
-    many = _batch(setting, particles.t.astype(jnp.uint32), horizon)
-    status = jnp.where(particles.score >= level, REACHED, OPEN).astype(jnp.int32)
-
-    def one_round(now: Particles) -> Particles:
-        going = now.status == OPEN
-        t = now.t + 1
-        carry, pull = many.play(now.keys, t, now.carry)
-        arms = jnp.arange(now.sums.shape[0], dtype=jnp.int32)[:, None]
-        sums = now.sums + jnp.where(arms == pull.arm[None], pull.reward[None], 0)
-        pulls = pull.pulls.T
-        regret = (setting.gaps[:, None] * pulls).sum(0)
-        happened = regret > setting.threshold
-        score = jnp.maximum(now.score, jnp.where(happened, jnp.inf, _score(setting, t, pulls, sums, regret)))
-        lost = regret + (horizon - t) * setting.gaps.max() <= setting.threshold
-        status = jnp.where(score >= level, REACHED, jnp.where(lost, LOST, OPEN)).astype(jnp.int32)
-        keep = lambda new, old, axis=-1: jnp.where(jnp.expand_dims(  # noqa: E731
-            going, [k for k in range(new.ndim) if k != axis % new.ndim]), new, old)  # fmt: skip
-        kept = jax.tree.map(keep, carry, now.carry, many.axes)
-        return Particles(
-            now.keys, kept, keep(t, now.t), keep(sums, now.sums), keep(score, now.score), keep(status, now.status)
-        )
-
-    unfinished = lambda now: (now.status == OPEN).any()  # noqa: E731
-    return jax.lax.while_loop(unfinished, one_round, particles._replace(status=status))
-
-
-def _score(setting: _Setting, t: jax.Array, pulls: jax.Array, sums: jax.Array, regret: jax.Array) -> jax.Array:
-    """[L] from t [L], pulls [K, L], sums [K, L] and regret [L]."""
-    if not setting.targets:
-        return regret - setting.curve[jnp.minimum(t, setting.curve.shape[0] - 1)]
-    best = jnp.full_like(regret, -jnp.inf)
-    for target in setting.targets:
-        better, distance, mean, variance, wanted = (jnp.asarray(x)[:, None] for x in target)
-        ahead = sums - pulls * mean
-        left = jnp.maximum(wanted, pulls + 1) - pulls
-        short = jnp.maximum(ahead + left * distance, 0)
-        best = jnp.maximum(best, -(better * short**2 / (2 * left * variance)).sum(0))
-    return best
-
-
-def _clone(
-    setting: _Setting, particles: Particles, sources: jax.Array, run_numbers: jax.Array, horizon: int
-) -> Particles:
-    """Copies of `sources` [L] that will meet fresh rewards."""
-    many = _batch(setting, run_numbers, horizon)
-    take = lambda x, axis=-1: jnp.take(x, sources, axis)  # noqa: E731
-    carry = jax.tree.map(take, particles.carry, many.axes)
-    return Particles(many.keys, carry, *(take(x) for x in particles[2:]))
