@@ -1,4 +1,4 @@
-"""The command `eljax`: compare policies on the rewards of a CSV file, and describe the installation.
+"""The command `eljax`: compare policies on the rewards of a CSV file, estimate tails, describe the installation.
 
 Tables go to standard output, progress bars to standard error. A user's error ends with one line and exit code 2.
 """
@@ -17,7 +17,7 @@ import pandas as pd
 import typer
 
 import eljax
-from eljax import datasets, plots, policies
+from eljax import datasets, notation, plots, policies
 from eljax.arms.base import Arm
 from eljax.results import Result, readable
 from eljax.types import Policy
@@ -90,6 +90,68 @@ def compare(
             typer.echo(f"\nInterrupted: {len(finished)} of {len(chosen)} policies are finished and kept.", err=True)
         if finished:
             _report(finished, out)
+        if interrupted:
+            raise typer.Exit(INTERRUPTED)
+
+
+@app.command()
+def tails(
+    horizon: Annotated[int, typer.Option(help="Rounds of each run.")],
+    threshold: Annotated[list[float], typer.Option(help="x of P[regret > x]; repeat it for a curve.")],
+    arm: Annotated[
+        list[str] | None,
+        typer.Option(help='A reward law, such as "gaussian(0.5, 1)"; once for each arm.', metavar="LAW"),
+    ] = None,
+    dataset: Annotated[
+        Literal["actg175", "open_bandit"] | None, typer.Option(help="Data that come with eljax, instead of --arm.")
+    ] = None,
+    policy: Annotated[str, typer.Option(help="As in Python.", metavar="POLICY")] = "el_f(log_squared(), radius=3)",
+    method: Annotated[Literal["auto", "monte_carlo", "importance", "splitting", "exact"], typer.Option()] = "auto",
+    runs: Annotated[int, typer.Option(help="Simulated runs, or particles of splitting.")] = 20_000,
+    seed: Annotated[int, typer.Option(help="Whole number in [0, 2^64).")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for the curve and its figure.")] = Path("results/tails"),
+) -> None:
+    """Estimate how often a run goes badly wrong: P[regret > x], however small, with its error.
+
+    \b
+    Example:
+      eljax tails --arm "gaussian(1, 1)" --arm "gaussian(0, 1)" --horizon 1000 --threshold 300.5 --threshold 500.5
+    """
+    with _one_line_errors():
+        if (not arm) == (dataset is None):
+            raise ValueError("give either --arm, once for each arm, or --dataset")
+        bandit = DATASETS[dataset]() if dataset else eljax.Bandit([notation.arm(text) for text in arm])
+        chosen = notation.policy(policy)
+        out.mkdir(parents=True, exist_ok=True)
+        typer.echo(f"{_arms_table(bandit)}\n\n{policy}, {horizon:,} rounds, seed {seed}")
+        found: list[eljax.tails.TailEstimate] = []
+        interrupted = False
+        try:
+            for x in sorted(threshold):
+                if method == "exact":
+                    found.append(eljax.tails.exact(bandit, chosen, horizon=horizon, threshold=x))
+                else:
+                    found.append(
+                        eljax.tails.estimate(
+                            bandit,
+                            chosen,
+                            horizon=horizon,
+                            threshold=x,
+                            method=method,
+                            runs=runs,
+                            seed=seed,
+                            progress=True,
+                        )
+                    )
+                typer.echo(f"P[regret > {x:g}]: {found[-1]}")
+        except KeyboardInterrupt:
+            interrupted = True
+            typer.echo(f"\nInterrupted: {len(found)} of {len(threshold)} estimates are finished and kept.", err=True)
+        if found:
+            curve = eljax.tails.TailCurve(tuple(found))
+            curve.save(out / "curve.json")
+            plots.survival_curves({policy: curve}, path=out / "survival.png")
+            typer.echo(f"\nWritten to {out}: curve.json (eljax.tails.TailCurve.load), survival.png")
         if interrupted:
             raise typer.Exit(INTERRUPTED)
 

@@ -131,6 +131,44 @@ def test_incomplete_calls(arguments):
     assert "--" in answer.stderr
 
 
+COINS = ["--arm", "bernoulli(0.9)", "--arm", "bernoulli(0.5)", "--horizon", "20"]
+
+
+def test_tails(tmp_path):
+    """The exact tail, and its estimate by plain simulation, within its own interval at 95% (with this seed)."""
+    for method in ("exact", "monte_carlo"):
+        options = ["--policy", "g_forcing(log_squared())", "--threshold", "4.2", "--threshold", "3.0"]
+        answer = runner.invoke(
+            cli.app, ["tails", *COINS, *options, "--method", method, "--runs", "500", "--out", str(tmp_path / method)]
+        )
+        assert answer.exit_code == 0, answer.stderr
+        assert answer.stdout.count("P[regret >") == 2
+    exact, simulated = (eljax.tails.TailCurve.load(tmp_path / m / "curve.json") for m in ("exact", "monte_carlo"))
+    assert list(exact.thresholds) == [3.0, 4.2]
+    for truth, found in zip(exact.estimates, simulated.estimates, strict=True):
+        assert found.log_lower <= truth.log_prob <= found.log_upper
+    assert (tmp_path / "exact" / "survival.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--threshold", "3"], "either --arm"),
+        ([*COINS[:2], "--arm", "coin(0.5)", "--threshold", "3"], "arm must be one of bernoulli, beta"),
+        ([*COINS, "--threshold", "3", "--policy", "ucb(open('x'))"], "\"open('x')\" is not a number"),
+        ([*COINS, "--threshold", "3", "--policy", "ucb(1.0).select"], "policy must be one of"),
+        ([*COINS, "--threshold", "3", "--policy", "log_squared()"], "policy must be one of"),
+        ([*COINS, "--threshold", "3", "--policy", "ucb(size=2)"], "unexpected keyword argument"),
+        ([*COINS, "--threshold", "nan"], "threshold must be"),
+    ],
+)
+def test_wrong_calls_of_tails(tmp_path, arguments, said):
+    answer = runner.invoke(cli.app, ["tails", "--horizon", "20", "--out", str(tmp_path / "new"), *arguments])
+    assert answer.exit_code == 2
+    assert said in answer.stderr
+    assert len(answer.stderr.strip().splitlines()) == 1
+
+
 def test_info():
     answer = runner.invoke(cli.app, ["info"])
     assert answer.exit_code == 0

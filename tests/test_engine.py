@@ -17,6 +17,9 @@ BANDIT = eljax.Bandit([eljax.gaussian(0.5, 1.0), eljax.exponential(0.4), eljax.b
 SIZES = {"horizon": 60, "seed": 2**40 + 17}
 
 
+TAIL = {"horizon": 30, "threshold": 2.2, "method": "importance", "runs": 2_000}
+
+
 @pytest.fixture(scope="module")
 def full():
     return eljax.simulate(BANDIT, el_f(G2), runs=1_024, **SIZES)
@@ -44,12 +47,18 @@ assert jax.device_count() == 8
 arms = [eljax.gaussian(0.5, 1.0), eljax.exponential(0.4), eljax.beta(0.3, 0.6)]
 policy = eljax.policies.el_f(eljax.log_squared())
 eljax.simulate(eljax.Bandit(arms), policy, runs=1_024, horizon=60, seed=2**40 + 17).save({str(tmp_path / "r.npz")!r})
+coins = eljax.Bandit([eljax.bernoulli(0.9), eljax.bernoulli(0.5)])
+eljax.tails.estimate(coins, eljax.policies.ucb(0.5), **{TAIL}).save({str(tmp_path / "e.json")!r})
 """
     flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
     subprocess.run([sys.executable, "-c", script], check=True, env=os.environ | {"XLA_FLAGS": flags})
     spread = eljax.Result.load(tmp_path / "r.npz")
     for name in ("pulls", "forced_pulls", "regret"):
         np.testing.assert_array_equal(getattr(spread, name), getattr(full, name))
+    coins = eljax.Bandit([eljax.bernoulli(0.9), eljax.bernoulli(0.5)])
+    here = eljax.tails.estimate(coins, eljax.policies.ucb(0.5), **TAIL)
+    assert here.ess > 10
+    assert eljax.tails.TailEstimate.load(tmp_path / "e.json").log_prob == here.log_prob
 
 
 def test_the_rewards_are_those_the_bandit_regenerates():

@@ -15,7 +15,7 @@ LAYERS = [  # from the bottom up; the modules of one layer do not import each ot
     ["exact_el", "datasets"],
     ["schedules"],
     ["policies"],
-    ["engine"],
+    ["engine", "notation"],
     ["tails"],
     ["plots"],
     ["cli"],

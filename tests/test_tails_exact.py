@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import optimize, special
 
 import eljax
 from eljax import policies, tails
@@ -64,23 +65,47 @@ def by_width(t, rewards):
     return next(i for i, x in enumerate(width) if x >= max(width) - 1e-12)
 
 
+def by_kl(t, rewards):
+    """Bernoulli KL-UCB, the index by bisection."""
+
+    def index(r):
+        if not r:
+            return np.inf
+        p, excess = np.mean(r), lambda q: len(r) * special.rel_entr([p, 1 - p], [q, 1 - q]).sum() - np.log(t)
+        return 1.0 if p == 1 or excess(1 - 1e-15) < 0 else optimize.brentq(excess, p, 1 - 1e-15, xtol=1e-13)
+
+    each = [index(r) for r in rewards]
+    return next(i for i, x in enumerate(each) if x >= max(each) - 1e-9)
+
+
 THREE = eljax.Bandit([eljax.bernoulli(0.7), eljax.discrete([-1, 0, 2], [0.2, 0.5, 0.3]), eljax.dirac(0.5)])
 
 
-@pytest.mark.parametrize(("policy", "choose"), [(policies.g_forcing(G2), by_mean), (policies.ucb(1.0), by_width)])
-def test_three_arms_by_enumeration(policy, choose):
+COINS = eljax.Bandit([eljax.bernoulli(0.6), eljax.bernoulli(0.5), eljax.bernoulli(0.3)])
+
+
+@pytest.mark.parametrize(
+    ("bandit", "policy", "choose"),
+    [
+        (THREE, policies.g_forcing(G2), by_mean),
+        (THREE, policies.ucb(1.0), by_width),
+        (COINS, policies.kl_ucb("bernoulli"), by_kl),
+    ],
+    ids=["g_forcing", "ucb", "kl_ucb"],
+)
+def test_three_arms_by_enumeration(bandit, policy, choose):
     horizon = 9
-    truth = enumerated(THREE, choose, horizon)
+    truth = enumerated(bandit, choose, horizon)
     assert sum(truth.values()) == pytest.approx(1)
-    pulls, probabilities = pull_distribution(THREE, policy, horizon)
+    pulls, probabilities = pull_distribution(bandit, policy, horizon)
     found = {tuple(map(int, n)): p for n, p in zip(pulls, probabilities, strict=True)}
     assert found.keys() == truth.keys()
     np.testing.assert_allclose([found[n] for n in truth], list(truth.values()), rtol=1e-12)
-    regret = {n: float(np.dot(n, THREE.gaps)) for n in truth}
+    regret = {n: float(np.dot(n, bandit.gaps)) for n in truth}
     threshold = (min(regret.values()) + max(regret.values())) / 2 + 0.01
     tail = sum(p for n, p in truth.items() if regret[n] > threshold)
     assert 0 < tail < 1 - 1e-9
-    answer = tails.exact(THREE, policy, horizon=horizon, threshold=threshold)
+    answer = tails.exact(bandit, policy, horizon=horizon, threshold=threshold)
     assert answer.probability == pytest.approx(tail, rel=1e-12)
     assert answer.expected_regret == pytest.approx(sum(p * regret[n] for n, p in truth.items()), rel=1e-12)
 

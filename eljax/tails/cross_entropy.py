@@ -23,7 +23,7 @@ from eljax.tails import importance, paths, tilts
 from eljax.types import Policy
 
 ROUNDS, SHARE, LEAST_RUNS = 3, 0.1, 2_000  # pilots, the runs of each as a share of all, at least so many
-STEPS, RATE = 400, 0.02  # of Adam; η is in units of one over a standard deviation
+STEPS, RATE = 600, 0.05  # of Adam; η is in units of one over a standard deviation
 FIRST_RUN = 2**31  # pilots never share a run with the estimate
 
 

@@ -10,6 +10,7 @@ have got when the event is decided (the schedule there):
 
     shift    every better arm gets the mean u = m_j + σ_j √(2C Δ_j/x), where j ends with its own bonus
     bonus    every better arm looks as it does if its index of radius C is u (the rate function of `tails.rate`)
+    lucky    where T is so small that arm j had better look good, too, see `tails.luck`
 
 Good tilts matter for the error, never for the expectation; how far to trust it the effective sample size, the largest
 weight and the shape k of a generalised Pareto law fitted to the largest weights tell (Vehtari et al. 2024; the variance
@@ -27,7 +28,7 @@ from scipy import special, stats
 from eljax import checks
 from eljax.arms import Arm, Bandit
 from eljax.results import clopper_pearson
-from eljax.tails import paths, tilts
+from eljax.tails import luck, paths, tilts
 from eljax.tails.estimates import TailEstimate
 from eljax.types import Policy
 
@@ -60,6 +61,7 @@ class Target(NamedTuple):
 
     arm: int  # j
     level: float  # u: its index when it has cost x
+    own: int  # its pulls then
     better: np.ndarray  # the arms of a larger mean than u
     pulls: float  # n: what each of them has been pulled by then
     radius: float  # C there
@@ -73,7 +75,8 @@ def targets(bandit: Bandit, policy: Policy, horizon: int, threshold: float) -> l
         bonus = 2 * radius * bandit.gaps[j] / threshold * bandit.arms[j].variance if radius > 0 and threshold > 0 else 0
         level = float(bandit.means[j] + np.sqrt(bonus if np.isfinite(bonus) else 0))
         better = np.flatnonzero((bandit.gaps < bandit.gaps[j]) & (bandit.means > level))
-        found.append(Target(int(j), level, better, pulls, radius))
+        own = max(int(np.ceil(threshold / bandit.gaps[j])), 1)
+        found.append(Target(int(j), level, own, better, pulls, radius))
     return found
 
 
@@ -89,6 +92,8 @@ def mixture(bandit: Bandit, policy: Policy, horizon: int, threshold: float) -> l
         if target.radius > 0:
             found.append(Component(f"arm {target.arm}, bonus", BONUS, tuple(bonus)))
         found.append(Component(f"arm {target.arm}, shift", 1 - BONUS if target.radius > 0 else 1.0, tuple(shift)))
+        lucky = luck.tilted(bandit, target.arm, target.own, target.better, target.level, target.radius, target.pulls)
+        found += [Component(f"arm {target.arm}, lucky", 1.0, row) for row in lucky]
     return with_plain(bandit, found)
 
 
