@@ -99,7 +99,8 @@ def probability(args: argparse.Namespace, law: str, horizon: int, radius: str) -
     """P[R(T) > cΔT], exact or estimated."""
     case = CASES[law]
     bandit = eljax.Bandit([case.best, case.worse])
-    policy = policies.el_f(G2, RADII[radius]) if RADII[radius] > 0 else policies.g_forcing(G2)
+    index = "exact" if case.exact else "streaming"  # a programme cannot leave a decision open
+    policy = policies.el_f(G2, RADII[radius], index=index) if RADII[radius] > 0 else policies.g_forcing(G2)
     event = {"horizon": horizon, "threshold": (np.floor(SHARE * horizon) + 0.5) * bandit.gaps[1]}
     name = common.file_name(law, str(horizon), radius)
     if case.exact:
