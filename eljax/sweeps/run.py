@@ -111,10 +111,10 @@ def sweep(
     title = "sweep" if kept == 0 else f"sweep, {kept:,} runs kept"
     with tqdm(total=left, unit="run", disable=hidden, desc=title) as bar:
         try:
-            _Player(plan, store, share, bar).play()
+            with processes.agreed():
+                _Player(plan, store, share, bar).play()
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(_interrupted(plan, store)) from None
-    processes.agree(None)
+            raise KeyboardInterrupt(_interrupted(store)) from None
     return store.dataset(plan.runs)
 
 
@@ -124,7 +124,7 @@ def workers() -> int:
     return engine.parallel_tiles(devices) if devices[0].platform == "cpu" else 2  # one is played, one written
 
 
-def _interrupted(plan: Plan, store: Store) -> str:
+def _interrupted(store: Store) -> str:
     if store.path is None:
         return "interrupted; nothing is kept without a path"
     finished, batches = np.count_nonzero(store.finished), store.finished.size
