@@ -79,7 +79,7 @@ def killed(folder):
                     if len(events) == stop:
                         break
             if stop is not None:
-                time.sleep(chance.random() * (0.004 if stop > 4 else 1.5))
+                time.sleep(chance.random() * (0.004 if stop > 4 else 0.25))
                 os.kill(pid, signal.SIGKILL)
             status = os.waitpid(pid, 0)[1]
             events += [line.split(maxsplit=1) for line in lines if line.endswith("\n")]
@@ -103,7 +103,7 @@ def killed(folder):
                 "status": status,
             }
         )
-        if stop is None:
+        if stop is None or not died:
             return attempts
 
 
