@@ -164,7 +164,8 @@ def sweep(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would cost, and stop.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the store if there is one already.")] = False,
     distributed: Annotated[
-        bool, typer.Option("--distributed", help="One of several processes, which jax.distributed finds by itself.")
+        bool,
+        typer.Option("--distributed", help="Be one of several processes; JAX finds them on Slurm, Kubernetes, MPI."),
     ] = False,
 ) -> None:
     """Simulate a grid of bandits and policies, and keep every finished batch at once.
@@ -191,6 +192,8 @@ def sweep(
             raise ValueError(f"path {path!r} is there already: give --resume to continue it, or another path")
         try:
             data = eljax.sweep(**arguments)
+        except RuntimeError as error:  # of another process, or of JAX
+            raise OSError(str(error)) from error
         except KeyboardInterrupt as interrupt:
             typer.echo(f"\n{str(interrupt).capitalize()} (--resume).", err=True)
             raise typer.Exit(INTERRUPTED) from None

@@ -66,6 +66,13 @@ def test_the_ablation_curve_shows_the_numbers():
     assert [t.get_text() for t in panels[0, 0].figure.legends[0].get_texts()] == ["mean", "median", "CVaR 95%"]
 
 
+def test_one_grid_among_policies_by_name():
+    data = sweep(schedules=("g1",)).isel(schedule=0).rename(radius="policy")
+    data = data.assign_coords(policy=["forcing", "el, radius=1", "el, radius=3"], radius=("policy", [np.nan, 1.0, 3.0]))
+    axes = plots.ablation_curve(data.isel(policy=[1, 2]).swap_dims(policy="radius"))[0, 0]
+    np.testing.assert_array_equal(axes.containers[0].lines[0].get_xdata(), [1, 3])
+
+
 def test_the_heat_map_shows_the_numbers():
     data = sweep()
     axes = plots.heat_map(data, "radius", "schedule", statistic="median")[0, 1]

@@ -5,6 +5,7 @@ import resource
 import shutil
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 import xarray as xr
@@ -140,7 +141,7 @@ def made(tmp_path_factory):
 OTHER = {
     "seed": {"seed": 1},
     "horizon": {"horizon": 21},
-    "dtype": {"dtype": "float32"},
+    "dtype": {"dtype": "float32" if jax.config.jax_enable_x64 else "float64"},
     "checkpoints": {"checkpoints": [1, 20]},
     "batch_size": {"batch_size": 8},
     "bandits": {"bandits": {"bandit": THREE}},

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 import eljax
 from eljax import cli
-from eljax.sweeps import cells, config
+from eljax.sweeps import config
+from eljax.sweeps.identity import identity
 from eljax.sweeps.store import Store
 
 runner = CliRunner()
@@ -45,7 +46,7 @@ def test_a_file_says_what_the_call_says(file):
     schedules = [eljax.log_schedule(1.0), eljax.log_schedule(3.0)]
     by_hand = eljax.grid(eljax.policies.g_forcing, schedule=schedules)
     assert told["policies"].axes == by_hand.axes == {"schedule": ["log(scale=1.0)", "log(scale=3.0)"]}
-    assert [cells.identity(p) for p in told["policies"].policies] == [cells.identity(p) for p in by_hand.policies]
+    assert [identity(p) for p in told["policies"].policies] == [identity(p) for p in by_hand.policies]
     coins = eljax.Bandit([eljax.bernoulli(0.6), eljax.bernoulli(0.4)], ["new", "old"])
     values = eljax.Bandit([eljax.two_point([0.0, 1.0], [0.5, 0.5]), eljax.bernoulli(0.3)])
     assert told["bandits"] == {"coins": coins, "values": values}

@@ -12,8 +12,8 @@
     arms = [{law = "gaussian", mean = 0.5, sigma = 1.0}, {law = "gaussian", mean = 0.0, sigma = 1.0}]
     labels = ["new", "old"]          # optional
 
-    [bandits.beta]                   # or one of eljax.paper_instances()
-    instance = "beta"
+    [bandits.easy]                   # or one of eljax.paper_instances()
+    instance = "beta_easy"
 
     [policies.EL-F]                  # a policy, by any name; a list of values is an axis of a grid
     policy = "el_f"

@@ -12,7 +12,7 @@ from eljax import engine
 from eljax.sweeps import planning
 from eljax.sweeps.opening import exists, open_again
 from eljax.sweeps.planning import Group, Plan
-from eljax.sweeps.run import workers
+from eljax.sweeps.playing import workers
 
 ROUNDS = 300  # of the calibration
 

@@ -25,11 +25,10 @@ def open_store(path: str | None, plan: Plan, share: tuple[int, int]) -> Store:
 
     Each of several processes calls it with its own `share`; the first makes and extends, all check.
     """
-    if path is None or not exists(path):
-        with processes.agreed():
-            made = create(path, plan) if share[0] == 0 else None
-        if path is None:
-            return open_again(path, plan, made)
+    with processes.agreed():  # also if the others find a store: it may be what the first has just made
+        made = create(path, plan) if share[0] == 0 and (path is None or not exists(path)) else None
+    if path is None:
+        return open_again(path, plan, made)
     with processes.agreed():
         store = open_again(path, plan)
         store.verify(share)

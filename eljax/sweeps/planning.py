@@ -10,7 +10,8 @@ import numpy as np
 
 from eljax import checks, engine
 from eljax.arms.law import float_dtype
-from eljax.sweeps.cells import Cells, Family, families, identity, resolved
+from eljax.sweeps.cells import Cells, Family, families, resolved
+from eljax.sweeps.identity import identity
 from eljax.sweeps.store import Block, Store
 
 BATCHES = 64  # of a cell, if no other size is asked for

@@ -1,10 +1,18 @@
-"""Several processes on one sweep, with `jax.distributed`: who plays what, and waiting for each other."""
+"""Several processes on one sweep, with `jax.distributed`: who plays what, and waiting for each other.
 
+They meet through JAX's coordination service (as its own `array_serialization` does), not by collective operations
+on devices: those give up after seconds, and the parts of a sweep may end hours apart.
+"""
+
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import jax
-import numpy as np
+from jax._src import distributed  # the service has no public name
+
+WAIT = 7 * 24 * 3600 * 1000  # milliseconds; if a process dies, the service ends the waiting
+_meetings = itertools.count()  # all processes meet in the same order
 
 
 def share() -> tuple[int, int]:
@@ -18,17 +26,18 @@ def agreed() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        agree(error)
+        _meet(error)
         raise
-    agree(None)
+    _meet(None)
 
 
-def agree(error: Exception | None) -> None:
-    """Tell all processes whether this one has failed, once all have come here."""
+def _meet(error: Exception | None) -> None:
     if jax.process_count() == 1:
         return
-    from jax.experimental import multihost_utils
-
-    failed = np.flatnonzero(multihost_utils.process_allgather(np.int32(error is not None)))
-    if error is None and failed.size:
-        raise RuntimeError(f"process {failed[0]} of this sweep has failed; what is wrong stands in its own message")
+    client, name = distributed.global_state.client, f"eljax/sweep/{next(_meetings)}"
+    if error is not None:
+        client.key_value_set(f"{name}/failed/{jax.process_index()}", str(error))
+    client.wait_at_barrier(f"{name}/met", WAIT)
+    failed = client.key_value_dir_get(f"{name}/failed/")
+    if error is None and failed:
+        raise RuntimeError(f"process {failed[0][0].rpartition('/')[2]} of this sweep has failed: {failed[0][1]}")

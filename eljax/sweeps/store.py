@@ -120,7 +120,7 @@ class Store:
         return data.load() if self.path is None else data
 
     def _cell(self, block: Block) -> tuple[int, ...]:
-        return block.bandit, *map(int, np.unravel_index(block.policy, self.cells.shape[1:]))
+        return int(block.bandit), *map(int, np.unravel_index(block.policy, self.cells.shape[1:]))
 
 
 @contextmanager
