@@ -39,20 +39,22 @@ def lanes_last(function: Callable) -> Callable:
 
 
 def in_blocks(function: Callable, lanes: int, arrays: Any) -> Any:
-    """function(*arrays) of arrays [..., L], so many lanes at a time; the last block is padded with its last lane.
+    """function(*arrays) of arrays [..., L], at most so many lanes at a time, in blocks as equal as can be.
 
-    The function returns arrays [lanes].
+    The function returns arrays [..., lanes]. The last block is padded with its last lane.
     """
     count = jax.tree.leaves(arrays)[0].shape[-1]
-    if count <= lanes:
+    number = -(-count // lanes)
+    if number == 1:
         return function(*arrays)
+    lanes = -(-count // number)
 
     def blocks(array: jax.Array) -> jax.Array:
-        padded = jnp.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, -count % lanes)], mode="edge")
-        return jnp.moveaxis(padded.reshape(*array.shape[:-1], -1, lanes), -2, 0)
+        padded = jnp.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, number * lanes - count)], mode="edge")
+        return jnp.moveaxis(padded.reshape(*array.shape[:-1], number, lanes), -2, 0)
 
     out = jax.lax.map(lambda block: function(*block), jax.tree.map(blocks, arrays))
-    return jax.tree.map(lambda a: a.reshape(-1)[:count], out)
+    return jax.tree.map(lambda a: jnp.moveaxis(a, 0, -2).reshape(*a.shape[1:-1], -1)[..., :count], out)
 
 
 def read(values: jax.Array, arm: jax.Array) -> jax.Array:

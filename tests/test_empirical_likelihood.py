@@ -442,7 +442,8 @@ def test_many_samples_are_solved_in_blocks(dtype, monkeypatch):
     x, where, radius = draw(LANES, 16, 2, 29, dtype)
     x, where, radius = (np.resize(t, (2, 23, *t.shape[1:])) for t in (x, where, radius))
     whole = [np.asarray(t) for t in el_index_with_error(x, radius, where)]
-    monkeypatch.setattr(core, "BLOCK_BYTES", 16 * x[0, 0].nbytes)  # 46 samples: three blocks, the last one padded
+    monkeypatch.setattr(core, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(core, "LANES", 10)  # 46 samples: five blocks, the last one padded
     core.index.clear_cache()
     blocks = el_index_with_error(x, radius, where)
     core.index.clear_cache()

@@ -66,7 +66,7 @@ def el_weights(x: Any, mean: Any, where: Any = None) -> jax.Array:
     >>> print(el_weights([0.0, 1.0], 0.75))
     [0.25 0.75]
     """
-    return dual.weights(*_arguments(x, where, None, "mean", mean))
+    return jnp.moveaxis(dual.weights(*_arguments(x, where, None, "mean", mean)), 0, -1)
 
 
 def el_index(x: Any, radius: Any, where: Any = None) -> jax.Array:
@@ -128,16 +128,14 @@ def el_interval(
         if level == 1.0:
             checks.fail("confidence", confidence, "in (0, 1)")
         radius = special.chdtri(1, 1.0 - level) / 2
-    x, weights, radius = _arguments(x, where, weights, "radius", radius)
-    twice = lambda t: None if t is None else jnp.stack([t, t])  # noqa: E731
-    ends, _ = index.index(jnp.stack([-x, x]), twice(weights), twice(radius))
-    return -ends[0], ends[1]
+    lower, upper = index.interval(*_arguments(x, where, weights, "radius", radius))
+    return lower, upper
 
 
 def _arguments(
     x: Any, where: Any, weights: Any, name: str, value: Any
 ) -> tuple[jax.Array, jax.Array | None, jax.Array]:
-    """Checked x [..., n], weights [..., n] and value [...] (radius or mean).
+    """Checked x [n, ...], weights [n, ...] and value [...] (radius or mean): samples on the first axis.
 
     Weights are None where all entries count alike, a bool mask where there is no more to it, and else numbers of the
     dtype of x with the mask folded in.
@@ -178,4 +176,5 @@ def _arguments(
     if weights is not None:
         weights = jnp.broadcast_to(jax.lax.optimization_barrier(weights).astype(x.dtype), shape)
         where = weights if where is None else jnp.where(where, weights, 0)
-    return jnp.broadcast_to(x, shape), where, jnp.broadcast_to(value.astype(x.dtype), shape[:-1])
+    x, value = jnp.broadcast_to(x, shape), jnp.broadcast_to(value.astype(x.dtype), shape[:-1])
+    return jnp.moveaxis(x, -1, 0), None if where is None else jnp.moveaxis(where, -1, 0), value

@@ -86,14 +86,13 @@ def _parts(x: jax.Array, mask: jax.Array | None, mean: jax.Array) -> _Dual:
 @jax.jit
 @jax.custom_jvp
 def log_el(x: jax.Array, mask: jax.Array | None, mean: jax.Array) -> jax.Array:
-    """logEL [...] of x [..., n], mask [..., n] or None, at mean [...]."""
-    return _parts(*sums.samples_first(x, mask), mean).value
+    """logEL [...] of x [n, ...], mask [n, ...] or None, at mean [...]."""
+    return _parts(x, mask, mean).value
 
 
 def _log_el_jvp(primals: tuple, tangents: tuple) -> tuple:
     """dlogEL = λ Σ q (dx − dμ)."""
-    x, mask, mean = primals
-    parts = _parts(*sums.samples_first(x, mask), mean)
+    parts = _parts(*primals)
     relative = _relative_tangent(parts.sample, tangents)
     return parts.value, jnp.sum(parts.multiplier * parts.weights * relative, 0)
 
@@ -101,26 +100,24 @@ def _log_el_jvp(primals: tuple, tangents: tuple) -> tuple:
 @jax.jit
 @jax.custom_jvp
 def weights(x: jax.Array, mask: jax.Array | None, mean: jax.Array) -> jax.Array:
-    """q [..., n] of x [..., n], mask [..., n] or None, at mean [...]."""
-    return jnp.moveaxis(_parts(*sums.samples_first(x, mask), mean).weights, 0, -1)
+    """q [n, ...] of x [n, ...], mask [n, ...] or None, at mean [...]."""
+    return _parts(x, mask, mean).weights
 
 
 def _weights_jvp(primals: tuple, tangents: tuple) -> tuple:
     """With z = x − μ, q = p/(1 + λ z) and Σ q z = 0: dλ = Σ (q²/p) dz / Σ (q²/p) z², dq = −(q²/p) (dλ z + λ dz)."""
-    x, mask, mean = primals
-    parts = _parts(*sums.samples_first(x, mask), mean)
+    parts = _parts(*primals)
     dz, z, multiplier = _relative_tangent(parts.sample, tangents), parts.deviation, parts.multiplier
     square = jnp.square(parts.weights) * parts.sample.total
     curvature = jnp.sum(square * jnp.square(z), 0, keepdims=True)
     dual = jnp.sum(square * dz, 0, keepdims=True) / jnp.where(curvature > 0, curvature, 1)
-    tangent = jnp.where(curvature > 0, -square * (dual * z + multiplier * dz), 0)
-    return jnp.moveaxis(parts.weights, 0, -1), jnp.moveaxis(tangent, 0, -1)
+    return parts.weights, jnp.where(curvature > 0, -square * (dual * z + multiplier * dz), 0)
 
 
 def _relative_tangent(s: sums.Sample, tangents: tuple) -> jax.Array:
     """(dx − dμ)/R; 0 for constant data, where nothing that depends on R is differentiable."""
     dx, _, dmean = tangents
-    return jnp.where(s.constant, 0, (jnp.moveaxis(dx, -1, 0) - dmean[None]) * s.scale / s.span)
+    return jnp.where(s.constant, 0, (dx - dmean[None]) * s.scale / s.span)
 
 
 log_el.__wrapped__.defjvp(_log_el_jvp)

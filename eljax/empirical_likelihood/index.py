@@ -1,7 +1,8 @@
 """The upper index: F(y) = c by a bracketed iteration, and the value and the derivatives that its root gives."""
 
-import functools
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,8 @@ from eljax.empirical_likelihood import sums
 # samples (n up to 2,000, C from 1e-9 to 2,000, outliers of 1e12, weights over 12 decades): 3e-6 after 5 evaluations,
 # 7e-14 after 6; with n = 1e5 and an outlier 2e-8 after 6, 2e-10 after 7.
 STEPS = {np.dtype(np.float32): 5, np.dtype(np.float64): 7}
-BLOCK_BYTES = 2**19  # of x, solved at a time on CPUs: the sums of an evaluation each read the block again
+LANES = 32  # at least so many samples at a time: loops over fewer do not fill a vector
+BLOCK_BYTES = 2**18  # of x, solved at a time on CPUs: the sums of an evaluation each read the block again
 
 
 class _Root(NamedTuple):
@@ -91,7 +93,7 @@ def _solve(g: sums.Gaps, c: jax.Array) -> _Root:
         y, low, high = sums.advance(root.y, step, root.low, root.high, value > c)
         new = _Root(y, low, high, eps, moments, mean_log, value - c, slope)
         # A root found stays as it is, so that a sample's index does not depend on the others of its batch.
-        root = jax.tree.map(functools.partial(jnp.where, done), root, new)
+        root = jax.tree.map(partial(jnp.where, done), root, new)
         rise = -(mean + root.eps) * jnp.expm1(-c - root.mean_log)
         close = jnp.abs(root.surplus) <= 0.1 * root.slope  # a long step says little of the distance to the root
         return i + 1, close & (root.left() <= jnp.finfo(dtype).eps * rise), root
@@ -151,32 +153,57 @@ def _parts(x: jax.Array, weights: jax.Array | None, radius: jax.Array) -> _Index
     return _Index(upper, error, by_x, by_weight, by_radius[0])
 
 
-@numerics.lanes_last
-def _in_blocks(x: jax.Array, weights: jax.Array | None, radius: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(upper, error) of `_parts`; on CPUs so many samples at a time as stay in cache."""
+def _in_blocks(function: Callable, x: jax.Array, weights: jax.Array | None, radius: jax.Array) -> Any:
+    """function(x, weights, radius) of shapes as in `_parts`; on CPUs so many samples at a time as stay in cache."""
     if jax.default_backend() != "cpu":
-        return _parts(x, weights, radius)[:2]
-    lanes = max(BLOCK_BYTES // (len(x) * x.dtype.itemsize) // 8 * 8, 8)
+        return function(x, weights, radius)
+    lanes = max(BLOCK_BYTES // (len(x) * x.dtype.itemsize), LANES)
     flat = jax.tree.map(lambda t: t.reshape(*t.shape[: t.ndim - radius.ndim], -1), (x, weights, radius))
-    out = numerics.in_blocks(lambda *block: _parts(*block)[:2], lanes, flat)
-    return jax.tree.map(lambda t: t.reshape(radius.shape), out)
+    out = numerics.in_blocks(function, lanes, flat)
+    return jax.tree.map(lambda t: t.reshape(*t.shape[:-1], *radius.shape), out)
+
+
+_one = numerics.lanes_last(partial(_in_blocks, lambda *block: _parts(*block)[:2]))
+_both = numerics.lanes_last(partial(_in_blocks, lambda *block: _parts(*_mirrored(*block)).upper))
+
+
+def _mirrored(x: jax.Array, weights: jax.Array | None, radius: jax.Array) -> tuple:
+    """The samples −x and x, side by side on a second axis [n, 2, ...]."""
+    return jnp.stack([-x, x], 1), None if weights is None else jnp.stack([weights] * 2, 1), jnp.stack([radius] * 2)
 
 
 @jax.jit
 @jax.custom_jvp
 def index(x: jax.Array, weights: jax.Array | None, radius: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(U, error) of x [..., n], weights [..., n] (numbers, a mask, or None) and radius [...]."""
-    return _in_blocks(*sums.samples_first(x, weights), radius)
+    """(U, error) of x [n, ...], weights [n, ...] (numbers, a mask, or None) and radius [...]."""
+    return _one(x, weights, radius)
 
 
 def _index_jvp(primals: tuple, tangents: tuple) -> tuple:
-    x, weights, radius = primals
-    parts = _parts(*sums.samples_first(x, weights), radius)
+    parts = _parts(*primals)
     by_x, by_weight, by_radius = tangents
-    tangent = jnp.sum(parts.by_x * jnp.moveaxis(by_x, -1, 0), 0) + parts.by_radius * by_radius
-    if weights is not None and weights.dtype != bool:
-        tangent += jnp.sum(parts.by_weight * jnp.moveaxis(by_weight, -1, 0), 0)
+    tangent = jnp.sum(parts.by_x * by_x, 0) + parts.by_radius * by_radius
+    if primals[1] is not None and primals[1].dtype != bool:
+        tangent += jnp.sum(parts.by_weight * by_weight, 0)
     return parts[:2], (tangent, jnp.zeros_like(tangent))
 
 
 index.__wrapped__.defjvp(_index_jvp)
+
+
+@jax.jit
+@jax.custom_jvp
+def interval(x: jax.Array, weights: jax.Array | None, radius: jax.Array) -> jax.Array:
+    """[2, ...]: the lower and the upper end."""
+    ends = _both(x, weights, radius)
+    return jnp.stack([-ends[0], ends[1]])
+
+
+def _interval_jvp(primals: tuple, tangents: tuple) -> tuple:
+    if primals[1] is not None and primals[1].dtype == bool:
+        tangents = tangents[0], None, tangents[2]
+    (upper, _), (tangent, _) = _index_jvp(_mirrored(*primals), _mirrored(*tangents))
+    return jnp.stack([-upper[0], upper[1]]), jnp.stack([-tangent[0], tangent[1]])
+
+
+interval.__wrapped__.defjvp(_interval_jvp)

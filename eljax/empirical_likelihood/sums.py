@@ -16,11 +16,6 @@ from eljax import numerics
 GROUP = 8  # factors to a logarithm
 
 
-def samples_first(x: jax.Array, weights: jax.Array | None) -> tuple[jax.Array, jax.Array | None]:
-    """[n, ...] from [..., n]."""
-    return jnp.moveaxis(x, -1, 0), None if weights is None else jnp.moveaxis(weights, -1, 0)
-
-
 class Sample(NamedTuple):
     """Lengths are in units of 1/scale."""
 
@@ -72,19 +67,21 @@ def sample(x: jax.Array, weights: jax.Array | None) -> Sample:
 class Gaps(NamedTuple):
     """Gaps γ below the maximum (or above the minimum) in units of the range."""
 
-    gap: jax.Array  # [n, ...]; masked entries at the mean, where u = 0
+    gap: jax.Array  # [n, ...]; masked entries at the mean
     mean: jax.Array  # γ̄
+    deviation: jax.Array  # [n, ...] γ̄ − γ
     sample: Sample
 
     def spread(self, power: int) -> jax.Array:
         """Σ p (γ̄ − γ)^power."""
-        return self.sample.average((self.mean - self.gap) ** power)
+        return self.sample.average(self.deviation**power)
 
 
 def gaps(s: Sample, gap: jax.Array) -> Gaps:
     gap = s.only(gap)
     mean = s.mean_about(gap, s.average(gap))
-    return Gaps(s.only(gap, mean), mean, s)
+    gap = s.only(gap, mean)
+    return Gaps(gap, mean, mean - gap, s)
 
 
 class Moments(NamedTuple):
@@ -97,11 +94,12 @@ class Moments(NamedTuple):
 
 
 def moments(g: Gaps, eps: jax.Array) -> Moments:
-    # u τ = κ (τ/κ − 1) lies in [−1, 1] and is small when τ is nearly constant: central moments without cancellation.
+    # v = u τ = κ (τ/κ − 1) lies in [−1, 1] and is small when τ is nearly constant: no cancellation.
     inverse = 1 / (g.mean + eps)
-    u = (g.mean - g.gap) * inverse
-    v = u * (eps / (g.gap + eps))
-    excess, v2, v3 = (g.sample.average(t) for t in (u * v, v * v, v * v * v))
+    v = g.deviation * (eps * inverse / (g.gap + eps))
+    square = v * v
+    excess, v2, v3 = (g.sample.average(t) for t in (g.deviation * v, square, square * v))
+    excess = excess * inverse
     mean_tau = eps * inverse + excess
     xi2 = (v2 - jnp.square(excess)) / jnp.square(mean_tau)
     xi3 = (v3 - 3 * excess * v2 + 2 * excess**3) / mean_tau**3
@@ -116,7 +114,7 @@ def rest(g: Gaps, eps: jax.Array) -> jax.Array:
 def mean_log(g: Gaps, eps: jax.Array) -> jax.Array:
     """B = Σ p (−log(1 − u) − u), accurate relative to itself."""
     inverse = 1 / (g.mean + eps)
-    u, r = (g.mean - g.gap) * inverse, (g.gap + eps) * inverse
+    u, r = g.deviation * inverse, (g.gap + eps) * inverse
     if g.sample.p is not None:
         return g.sample.average(numerics.minus_log_minus(u, r))
     rows = len(u) // GROUP
