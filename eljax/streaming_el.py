@@ -168,7 +168,8 @@ def _solve(stream: Stream, radius: jax.Array) -> tuple[jax.Array, jax.Array, jax
     normal = jnp.minimum(goal / jnp.sqrt(jnp.where(constant, 1, squares / n)), largest)
 
     def evaluate(last: _Evaluation) -> _Evaluation:
-        v, gap = last.next_v, last.next_gap
+        # A root found is evaluated where it was, again and alike: the others of the batch change nothing of it.
+        v, gap = (jnp.where(last.done > 0, x, y) for x, y in ((last.v, last.next_v), (last.gap, last.next_gap)))
         at = _evaluate(near, bulk, stream.half, n, average - c, span, gap)
         value, slope = _arccosh_exp(jnp.maximum(at.F, eps**3))
         step = (goal - value) / (slope * at.slope * gap / span)
@@ -180,12 +181,11 @@ def _solve(stream: Stream, radius: jax.Array) -> tuple[jax.Array, jax.Array, jax
         # A long step says little of the distance to the root; a pole pinned at the maximum is within its gap of it.
         newton = jnp.where(jnp.abs(step) <= v / 4, newton, jnp.where(next_v == largest, gap, jnp.inf))
         done = (constant | (newton <= 3 * eps * (rise - (average - c)))).astype(dtype)
-        new = _Evaluation(done, gap, next_v, next_gap, rise, newton, at)
-        return jax.tree.map(lambda x, y: jnp.where(last.done > 0, x, y), last, new)
+        return _Evaluation(done, v, gap, next_v, next_gap, rise, newton, at)
 
     zero = jnp.zeros_like(n)
     first = stream.bend * normal
-    start = _Evaluation(zero, zero, first, span / jnp.expm1(first), zero, zero, _Sums(*[zero] * 5))
+    start = _Evaluation(zero, zero, zero, first, span / jnp.expm1(first), zero, zero, _Sums(*[zero] * 5))
     _, end = jax.lax.while_loop(
         lambda state: (state[0] < EVALUATIONS) & (state[1].done == 0).any(),
         lambda state: (state[0] + 1, evaluate(state[1])),
@@ -220,6 +220,7 @@ class _Sums(NamedTuple):
 
 class _Evaluation(NamedTuple):
     done: jax.Array  # 1 or 0: a bool between loops of other widths keeps CPUs from vector instructions
+    v: jax.Array  # log(1 + span/gap), here
     gap: jax.Array  # ν − max, here
     next_v: jax.Array  # log(1 + span/gap) after a Newton step
     next_gap: jax.Array

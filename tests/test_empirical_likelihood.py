@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import chi2
 from statsmodels.emplike.descriptive import DescStat
 
-from eljax import empirical_likelihood as module
 from eljax.empirical_likelihood import el_index, el_index_with_error, el_interval, el_weights, log_el
+from eljax.empirical_likelihood import index as core
 
 X64 = jax.config.jax_enable_x64
 DTYPES = [np.float64, np.float32] if X64 else [np.float32]
@@ -442,10 +442,11 @@ def test_many_samples_are_solved_in_blocks(dtype, monkeypatch):
     x, where, radius = draw(LANES, 16, 2, 29, dtype)
     x, where, radius = (np.resize(t, (2, 23, *t.shape[1:])) for t in (x, where, radius))
     whole = [np.asarray(t) for t in el_index_with_error(x, radius, where)]
-    monkeypatch.setattr(module, "BLOCK_BYTES", 10 * x[0, 0].nbytes)  # 46 samples: five blocks, the last one padded
-    module._index.clear_cache()
+    monkeypatch.setattr(core, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(core, "LANES", 10)  # 46 samples: five blocks, the last one padded
+    core.index.clear_cache()
     blocks = el_index_with_error(x, radius, where)
-    module._index.clear_cache()
+    core.index.clear_cache()
     rtol = 1e-6 if dtype == np.float32 else 1e-13
     for block, plain in zip(blocks, whole, strict=True):
         assert block.shape == (2, 23)
