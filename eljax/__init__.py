@@ -2,7 +2,7 @@
 
 from importlib.metadata import version as _version
 
-from eljax import comparisons, datasets, plots, policies, relaxed, sweeps, tails
+from eljax import comparisons, datasets, plots, policies, relaxed, sensitivity, sweeps, tails
 from eljax.arms import (
     Bandit,
     bernoulli,
@@ -59,6 +59,7 @@ __all__ = [
     "plots",
     "policies",
     "relaxed",
+    "sensitivity",
     "simulate",
     "student_t",
     "sweep",

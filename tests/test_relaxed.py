@@ -36,29 +36,6 @@ def test_gradients_are_finite_differences(index):
 
 
 @needs_x64
-def test_gradients_of_the_other_families():
-    bandit = eljax.Bandit(
-        [
-            eljax.gamma(2.0, 0.5),
-            eljax.beta(2.0, 1.5, scale=1.8),
-            eljax.uniform(0.1, 1.5),
-            eljax.laplace(0.9, 0.3),
-            eljax.student_t(4.0, 0.6, 0.5),
-            eljax.bernoulli(0.5),
-        ]
-    )
-    numbers = {"scale": 1.0, "power": 2.0, "radius": 2.0, "temperature": 0.2}
-    function = jax.jit(jax.value_and_grad(lambda arms: regret({**numbers, "arms": arms}, "bracket", bandit)))
-    parameters = relaxed.parameters(bandit)
-    leaves, tree = jax.tree.flatten(parameters)
-    assert [sorted(arm) for arm in parameters] == [["scale"]] * 2 + [["high", "low"]] + [["mean", "scale"]] * 2 + [[]]
-    direction = np.array([0.4, 0.3, -0.5, 0.2, 0.6, -0.7, 0.1, 0.5])
-    at = lambda step: float(function(jax.tree.unflatten(tree, list(leaves + step * direction)))[0])  # noqa: E731
-    gradient = np.array(jax.tree.leaves(function(parameters)[1]))
-    assert gradient @ direction == pytest.approx((at(1e-6) - at(-1e-6)) / 2e-6, rel=1e-5)
-
-
-@needs_x64
 @pytest.mark.parametrize(("radius", "policy"), [(0.0, eljax.policies.g_forcing(G2)), (3.0, eljax.policies.el_f(G2))])
 def test_pulls_go_to_those_of_the_hard_simulation(radius, policy):
     """Run by run, on the same rewards."""
@@ -96,20 +73,16 @@ def test_scale_free():
 
 
 def test_memory_of_long_runs_is_that_of_square_root_many_rounds():
-    def bytes_of(horizon):
-        loss = lambda c: relaxed.expected_regret(GAUSSIAN, G2, c, temperature=0.1, horizon=horizon, runs=4)  # noqa: E731
-        return jax.jit(jax.grad(loss)).lower(3.0).compile().memory_analysis().temp_size_in_bytes
-
-    assert bytes_of(10_000) < 20 * bytes_of(100)
+    """Keeping the six numbers of an arm at every round would take eight times as much, and their residuals more."""
+    loss = lambda c: relaxed.expected_regret(GAUSSIAN, G2, c, temperature=0.1, horizon=10_000, runs=4)  # noqa: E731
+    used = jax.jit(jax.grad(loss)).lower(3.0).compile().memory_analysis().temp_size_in_bytes
+    assert used < 10_000 * 4 * 2 * 6 * np.dtype(float).itemsize / 8
 
 
 def test_derivatives_stay_finite_at_radius_zero_and_for_constant_arms():
-    bandit = eljax.Bandit([eljax.dirac(1.0), eljax.dirac(0.0), eljax.gaussian(0.5, 1.0)])
-    for index in relaxed.INDICES:
-        loss = lambda c, t, index=index: relaxed.expected_regret(  # noqa: E731
-            bandit, G2, c, temperature=t, horizon=20, runs=2, index=index
-        )
-        assert np.isfinite(jax.jit(jax.grad(loss, (0, 1)))(0.0, 0.1)).all()
+    bandit = eljax.Bandit([eljax.dirac(1.0), eljax.gaussian(0.5, 1.0)])
+    loss = lambda c, t: relaxed.expected_regret(bandit, G2, c, temperature=t, horizon=20, runs=2)  # noqa: E731
+    assert np.isfinite(jax.jit(jax.grad(loss, (0, 1)))(0.0, 0.1)).all()
 
 
 GOOD = {"bandit": GAUSSIAN, "schedule": G2, "radius": 3.0, "temperature": 0.1, "horizon": 20, "runs": 2}
