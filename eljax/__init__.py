@@ -2,7 +2,7 @@
 
 from importlib.metadata import version as _version
 
-from eljax import comparisons, datasets, plots, policies, sweeps, tails
+from eljax import comparisons, datasets, plots, policies, relaxed, sensitivity, sweeps, tails
 from eljax.arms import (
     Bandit,
     bernoulli,
@@ -24,7 +24,7 @@ from eljax.arms import (
 from eljax.empirical_likelihood import el_index, el_interval, el_weights, log_el
 from eljax.engine import simulate
 from eljax.results import Result
-from eljax.schedules import log_loglog, log_schedule, log_squared, loglog_radius
+from eljax.schedules import log_loglog, log_power, log_schedule, log_squared, loglog_radius
 from eljax.sweeps import grid, sweep
 
 __version__ = _version("eljax")
@@ -50,6 +50,7 @@ __all__ = [
     "laplace",
     "log_el",
     "log_loglog",
+    "log_power",
     "log_schedule",
     "log_squared",
     "loglog_radius",
@@ -57,6 +58,8 @@ __all__ = [
     "pareto",
     "plots",
     "policies",
+    "relaxed",
+    "sensitivity",
     "simulate",
     "student_t",
     "sweep",

@@ -12,7 +12,8 @@ from eljax import arms, policies, schedules
 
 NOT_LAWS = ("paper_instances", "reward")
 LAWS = {name: f for name, f in sorted(vars(arms).items()) if inspect.isfunction(f) and name not in NOT_LAWS}
-SCHEDULES = {name: getattr(schedules, name) for name in ("log_loglog", "log_squared", "log_schedule", "loglog_radius")}
+NAMES = ("log_loglog", "log_squared", "log_schedule", "log_power", "loglog_radius")
+SCHEDULES = {name: getattr(schedules, name) for name in NAMES}
 POLICIES = {name: getattr(policies, name) for name in policies.__all__}
 
 

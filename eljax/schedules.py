@@ -48,6 +48,18 @@ def log_schedule(scale: float = 1.0) -> Schedule:
     return Partial(_log, scale=checks.hyperparameter("scale", scale, low=0.0, open_low=True))
 
 
+def log_power(scale: float = 1.0, power: float = 2.0) -> Schedule:
+    """g(t) = scale · (log t)^power / K, `scale` and `power` > 0; g2 has scale 1 and power 2. To tune, or differentiate.
+
+    >>> float(log_power(1.0, 2.0)(10_000.0, 2))  # doctest: +ELLIPSIS
+    42.415...
+    """
+    scale, power = (
+        checks.hyperparameter(name, x, low=0.0, open_low=True) for name, x in (("scale", scale), ("power", power))
+    )
+    return Partial(_log_power, scale=scale, power=power)
+
+
 def loglog_radius(offset: float = 3.0) -> Schedule:
     """The moving radius log log t + offset (`offset` >= 0), equal to `offset` while log log t is below 0 (t < 3)."""
     return Partial(_loglog_radius, offset=checks.hyperparameter("offset", offset, low=0.0))
@@ -64,6 +76,10 @@ def _log_squared(t, num_arms):
 
 def _log(t, num_arms, *, scale):
     return scale * jnp.log(t) / num_arms
+
+
+def _log_power(t, num_arms, *, scale, power):
+    return scale * jnp.log(t) ** power / num_arms
 
 
 def _loglog_radius(t, num_arms, *, offset):

@@ -17,6 +17,7 @@ LAYERS = [  # from the bottom up; the modules of one layer do not import each ot
     ["policies"],
     ["engine", "notation"],
     ["tails"],
+    ["relaxed", "sensitivity"],
     ["sweeps"],
     ["comparisons"],
     ["plots"],

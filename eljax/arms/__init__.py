@@ -1,6 +1,6 @@
 """Reward laws and bandits. To add a law, read the top of base.py."""
 
-from eljax.arms import tilted
+from eljax.arms import parametric, tilted
 from eljax.arms.bandit import Bandit
 from eljax.arms.base import Arm
 from eljax.arms.closed_form import clipped_gaussian, exponential, gaussian, laplace, pareto, uniform
@@ -24,6 +24,7 @@ __all__ = [
     "gaussian",
     "laplace",
     "paper_instances",
+    "parametric",
     "pareto",
     "reward",
     "student_t",

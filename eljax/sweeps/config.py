@@ -37,7 +37,7 @@ from eljax.sweeps.cells import Grid, grid
 REQUIRED, OPTIONAL = ("horizon", "runs", "path", "bandits", "policies"), ("seed", "checkpoints", "dtype", "batch_size")
 NOT_LAWS = ("paper_instances", "reward")
 LAWS = [name for name in arms.__all__ if inspect.isfunction(getattr(arms, name)) and name not in NOT_LAWS]
-SCHEDULES = ("log_loglog", "log_squared", "log_schedule", "loglog_radius")
+SCHEDULES = ("log_loglog", "log_squared", "log_schedule", "log_power", "loglog_radius")
 
 
 def load(file: str | os.PathLike) -> dict[str, Any]:
