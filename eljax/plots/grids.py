@@ -37,9 +37,9 @@ LINES = {"mean": ("-", "o"), "median": ("--", "s"), "CVaR 95%": (":", "^")}
 def ablation_curve(data: Any, x: str = "radius", *, at: int | None = None, path: Any = None) -> np.ndarray:
     """Mean, median and CVaR of the regret after round `at` (default the last checkpoint) against a parameter.
 
-    Bars are 95% intervals (`eljax.comparisons`). Columns are bandits, rows the values of the other parameters. Of a sweep
-    of policies by name, select those of one grid and make its parameter a dimension: `swap_dims(policy="radius")`.
-    Returns the Axes [rows, columns].
+    Bars are 95% intervals (`eljax.comparisons`). Columns are bandits, rows the values of the other parameters. Of a
+    sweep of policies by name, select those of one grid and make its parameter a dimension by
+    `swap_dims(policy="radius")`. Returns the Axes [rows, columns].
 
     >>> import eljax
     >>> bandit = eljax.Bandit([eljax.bernoulli(0.6), eljax.bernoulli(0.4)])
