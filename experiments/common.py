@@ -160,7 +160,7 @@ def estimate_or_load(path: Path, bandit: eljax.Bandit, policy: Policy, **options
 
 def doubts(found: TailEstimate) -> str:
     """What speaks against an estimate, "" if nothing does."""
-    return "" if found.trusted and np.isfinite(found.log_prob) else found.reason.removeprefix("do not trust: ")
+    return "" if found.trusted else ", ".join(found.doubts) or found.reason
 
 
 @contextmanager

@@ -54,11 +54,11 @@ def test_gaussian_exponent(tmp_path, monkeypatch, capsys):
 
 
 def test_exponents_use_trusted_estimates_alone():
-    def estimate(log_prob, reason=""):
-        return eljax.tails.TailEstimate(log_prob, 0.01, log_prob, log_prob, "importance", 10, 100.0, reason=reason)
+    def estimate(log_prob, *doubts):
+        return eljax.tails.TailEstimate(log_prob, 0.01, log_prob, log_prob, "importance", 10, 100.0, doubts=doubts)
 
     points = {t: estimate(-0.5 * np.log(0.5 * t) ** 2 / 2) for t in (500, 1_000, 2_000)}
-    wrong = points | {4_000: estimate(-1.0, "do not trust: x"), 8_000: estimate(np.nan, "useless weights: x")}
+    wrong = points | {4_000: estimate(-1.0, "few hits"), 8_000: estimate(np.nan)}
     with_prefactor, plain = gaussian_exponent.fit("g2", 1.0, "0.5", wrong)
     assert plain.slope == pytest.approx(0.5, rel=1e-5)
     assert with_prefactor.slope < plain.slope

@@ -97,8 +97,9 @@ def test_three_arms_by_enumeration(bandit, policy, choose):
     horizon = 9
     truth = enumerated(bandit, choose, horizon)
     assert sum(truth.values()) == pytest.approx(1)
-    pulls, probabilities = pull_distribution(bandit, policy, horizon)
+    pulls, probabilities, underflow = pull_distribution(bandit, policy, horizon)
     found = {tuple(map(int, n)): p for n, p in zip(pulls, probabilities, strict=True)}
+    assert not underflow
     assert found.keys() == truth.keys()
     np.testing.assert_allclose([found[n] for n in truth], list(truth.values()), rtol=1e-12)
     regret = {n: float(np.dot(n, bandit.gaps)) for n in truth}
@@ -122,6 +123,9 @@ def test_events_that_cannot_or_must_happen():
     bandit = eljax.Bandit([eljax.bernoulli(0.9), eljax.bernoulli(0.5)])
     never, always = (tails.exact(bandit, policies.g_forcing(G2), horizon=12, threshold=x) for x in (100.0, 0.1))
     assert (never.probability, never.log_prob, never.reason) == (0.0, -np.inf, "the event cannot happen")
+    tiny = eljax.Bandit([eljax.two_point([0.0, 1.0], [1e-300, 1.0]), eljax.bernoulli(1e-30)])
+    small = tails.exact(tiny, policies.g_forcing(G2), horizon=80, threshold=60.5 * tiny.gaps[1])
+    assert (small.log_prob, small.reason) == (-np.inf, "smaller than any float64, if not impossible")
     assert always.probability == pytest.approx(1, abs=1e-14)
 
 

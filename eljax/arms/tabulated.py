@@ -175,7 +175,7 @@ def beta(a: float, b: float, scale: float = 1.0) -> Arm:
     a, b = (positive(name, x, low=SHAPES[0], high=SHAPES[1]) for name, x in (("a", a), ("b", b)))
     scale = positive("scale", scale)
     total = a + b
-    variance = (scale / total) ** 2 * (a * b / (total + 1))
+    variance = (scale / total) * (scale / total) * (a * b / (total + 1))  # +inf where ** would raise
     return make(
         "beta",
         {"a": a, "b": b, "scale": scale},

@@ -14,8 +14,9 @@ from eljax.tails.estimates import TailCurve, TailEstimate, setting
 from eljax.types import Policy
 
 PILOT = 2_000  # plain runs that `auto` looks at first
-ENOUGH = 100  # hits that make plain simulation good enough: a relative error of 10%
+ENOUGH = 100  # hits that make plain simulation good enough: a relative error of 10%; or a quarter of all runs
 CHECKED = 10  # hits of the pilot that are enough to check another method by
+FIRST_RUN = 2**31 + 2**30  # of the pilot: none of its runs is used again
 CHECK_SHARE, LEAST_CHECK = 8, 1_600  # of the runs, and particles at least, that splitting gets to check by
 DISAGREE = 4.0  # standard errors of both
 
@@ -51,7 +52,7 @@ def estimate(
       progress: show a progress bar.
 
     Returns:
-      A `TailEstimate`. `reason` says what `auto` chose and why, and what speaks against trusting the number.
+      A `TailEstimate`. `reason` says what `auto` chose and why, `doubts` what speaks against trusting the number.
 
     Raises:
       ValueError: for an argument out of range, or importance sampling of arms whose law has no tilt (Student t).
@@ -70,7 +71,7 @@ def estimate(
         checks.fail("policy", policy, "a policy, such as eljax.policies.el_f(eljax.log_squared())")
     horizon = checks.integer("horizon", horizon, low=1, high=2**31 - 64)
     threshold = checks.number("threshold", threshold)
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         checks.fail("method", method, f"one of {', '.join(METHODS)}")
     runs = checks.integer("runs", runs, low=10, high=2**32 - 1)
     seed = checks.integer("seed", seed, low=0, high=2**64 - 1)
@@ -129,30 +130,34 @@ def _importance(
 
 
 def _auto(bandit: Bandit, policy: Policy, *, runs: int, **event) -> TailEstimate:
-    pilot = monte_carlo.estimate(bandit, policy, runs=min(PILOT, runs), **event)
+    pilot = monte_carlo.estimate(bandit, policy, runs=min(PILOT, runs), first_run=FIRST_RUN, **event)
     hits = f"{pilot.ess:.0f} of {pilot.runs:,} plain runs hit"
-    if pilot.ess * runs / pilot.runs >= ENOUGH:
-        found = pilot if pilot.runs == runs else monte_carlo.estimate(bandit, policy, runs=runs, **event)
+    if pilot.ess * runs / pilot.runs >= min(ENOUGH, runs / 4):
+        found = monte_carlo.estimate(bandit, policy, runs=runs, **event)
         return _because(found, f"{hits}: plain simulation is enough")
     why = f"{hits}: too rare for plain simulation"
     bad = _not_tilted(bandit, policy, event["horizon"], event["threshold"])
     if bad:
         found = splitting.estimate(bandit, policy, runs=runs, **event)
-        return _because(found, f"{why}, and there is no tilt for it of {bad}{_against(found, pilot)}")
+        return _against(_because(found, f"{why}, and there is no tilt for it of {bad}"), pilot)
     found = _importance(bandit, policy, runs=runs, **event)
     if not found.trusted:
         fitted = _importance(bandit, policy, runs=runs, tilts="fitted", **event)
         why += ", the default tilts do badly"
-        # Of two estimates that are not to be trusted the one of the smaller error.
-        found = found if found.relative_error <= fitted.relative_error and not fitted.trusted else fitted
+        found = _better(found, fitted)
     if not found.trusted:
-        divided = splitting.estimate(bandit, policy, runs=runs, **event)
         why += ", and so do fitted ones"
-        found = found if found.relative_error <= divided.relative_error and not divided.trusted else divided
+        found = _better(found, splitting.estimate(bandit, policy, runs=runs, **event))
     if found.method == "importance" and found.trusted and pilot.ess < CHECKED:
         second = splitting.estimate(bandit, policy, runs=max(runs // CHECK_SHARE, LEAST_CHECK), **event)
-        return _because(found, f"{why}{_against(found, pilot)}{_compared(found, second)}")
-    return _because(found, f"{why}{_against(found, pilot)}")
+        return _against(_compared(_because(found, why), second), pilot)
+    return _against(_because(found, why), pilot)
+
+
+def _better(*found: TailEstimate) -> TailEstimate:
+    """The first that is to be trusted; of those that are not, the one of the smallest error."""
+    error = lambda one: math.inf if math.isnan(one.relative_error) else one.relative_error  # noqa: E731
+    return min(found, key=lambda one: (not one.trusted, 0.0 if one.trusted else error(one)))
 
 
 def _not_tilted(bandit: Bandit, policy: Policy, horizon: int, threshold: float) -> str:
@@ -165,22 +170,26 @@ def _not_tilted(bandit: Bandit, policy: Policy, horizon: int, threshold: float) 
     return ", ".join(dict.fromkeys(repr(arm) for arm, target in pairs if not importance.can_tilt(arm, target)))
 
 
-def _against(found: TailEstimate, pilot: TailEstimate) -> str:
-    """What the plain runs of the pilot have against an estimate."""
+def _against(found: TailEstimate, pilot: TailEstimate) -> TailEstimate:
+    """With a doubt if the plain runs of the pilot contradict it."""
     if not (found.log_lower > pilot.log_upper or found.log_upper < pilot.log_lower):
-        return ""
+        return found
     low, high = np.exp([pilot.log_lower, pilot.log_upper])
-    return f"; do not trust: the plain runs say [{low:.2g}, {high:.2g}]"
+    return _doubted(found, f"the plain runs say [{low:.2g}, {high:.2g}]")
 
 
-def _compared(found: TailEstimate, second: TailEstimate) -> str:
-    """What splitting says to an estimate by importance sampling."""
+def _compared(found: TailEstimate, second: TailEstimate) -> TailEstimate:
+    """An estimate by importance sampling with what splitting says to it."""
     if not math.isfinite(second.log_prob):
-        return f"; splitting could not check it ({second.reason})"
+        return replace(found, reason=f"{found.reason}; splitting could not check it ({second.reason})")
     says = f"splitting with {second.runs:,} particles says {np.exp(second.log_prob):.2g} ± {second.relative_error:.0%}"
     errors = [math.sqrt(math.log1p(one.relative_error**2)) for one in (found, second)]
     far = abs(found.log_prob - second.log_prob) > DISAGREE * math.hypot(*errors)
-    return f"; do not trust: {says}" if far else f"; {says}, which agrees"
+    return _doubted(found, says) if far else replace(found, reason=f"{found.reason}; {says}, which agrees")
+
+
+def _doubted(found: TailEstimate, doubt: str) -> TailEstimate:
+    return replace(found, doubts=(*found.doubts, doubt))
 
 
 def _because(found: TailEstimate, why: str) -> TailEstimate:

@@ -5,9 +5,9 @@ From H runs that hit, drawn from an earlier mixture, with weights w_h, pulls n a
 
     maximise over η, α:   Σ_h w_h log Σ_k α_k exp( Σ_arms η_k · S_h − A(η_k) n_h )
 
-(Rubinstein & Kroese 2004). For one component and one arm it is concave in η, solved by matching expected statistics;
-in general Adam climbs from the default tilts. Fitting never changes what an estimate expects, only its error: it is
-made on runs of its own, and the plain component keeps its share.
+(Rubinstein & Kroese 2004). For one component and one arm it is concave in η, solved by matching expected statistics; in
+general Adam climbs from the default tilts, of all arms that have any. Fitting never changes what an estimate expects,
+only its error: it is made on runs of its own, and the plain component keeps its share.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ def fit(
     bandit: Bandit, policy: Policy, components: Sequence[importance.Component], *, runs: int, **event
 ) -> tuple[list[importance.Component], str]:
     """(the fitted mixture, what was done), from checked arguments and a mixture to start from."""
-    watched = paths.watch(bandit, importance.tilted_arms(components))
+    watched = paths.watch(bandit, [i for i, arm in enumerate(bandit.arms) if tilts.can_move(arm)])
     pilot, start, said = max(int(SHARE * runs), LEAST_RUNS), FIRST_RUN, "tilts as given: no pilot run hit the event"
     for k in range(ROUNDS):
         samples = importance.draw(bandit, policy, components, watched, runs=pilot, first_run=start, **event)
@@ -57,12 +57,8 @@ def _fitted(
 ) -> list[importance.Component]:
     """The mixture after one maximisation over the hits [H]."""
     plain, *others = components
-    moving = [  # (component, place among the watched arms, arm), for every tilt that is one
-        (k, w, i)
-        for k, component in enumerate(others)
-        for w, i in enumerate(watched.arms)
-        if component.tilts[i].ratio.any()
-    ]
+    # (component, place among the watched arms, arm): those not tilted yet may be, the target arm towards luck
+    moving = [(k, w, i) for k in range(len(others)) for w, i in enumerate(watched.arms)]
     families = [tilts.family(bandit.arms[i]) for _, _, i in moving]
     etas = [others[k].tilts[i].ratio[[1 + s for s in f.used]] for (k, _, i), f in zip(moving, families, strict=True)]
     log_shares = np.log([component.share for component in others])

@@ -67,12 +67,16 @@ def exact(bandit: Bandit, policy: Policy, *, horizon: int, threshold: float) -> 
     if policy.validate is not None:
         policy.validate(bandit.num_arms, horizon)
 
-    pulls, probs = pull_distribution(bandit, policy, horizon)
+    pulls, probs, underflow = pull_distribution(bandit, policy, horizon)
     regret = pulls @ bandit.gaps
     tail = probs[regret > threshold].sum()
     with np.errstate(divide="ignore"):
         log_prob = float(np.log(min(tail, 1.0)))
-    reason = "" if 0 < tail < 1 else "the event cannot happen" if tail == 0 else "the event is certain"
+    reason = ""
+    if tail == 0:
+        reason = "smaller than any float64, if not impossible" if underflow else "the event cannot happen"
+    elif not underflow and (regret > threshold).all():
+        reason = "the event is certain"
     expected = float(probs @ regret)
     return TailEstimate(
         log_prob,
@@ -88,15 +92,18 @@ def exact(bandit: Bandit, policy: Policy, *, horizon: int, threshold: float) -> 
     )
 
 
-def pull_distribution(bandit: Bandit, policy: Policy, horizon: int) -> tuple[np.ndarray, np.ndarray]:
-    """([M, K] pulls of each arm after T rounds, [M] their probabilities > 0), from checked arguments."""
+def pull_distribution(bandit: Bandit, policy: Policy, horizon: int) -> tuple[np.ndarray, np.ndarray, bool]:
+    """([M, K] pulls of each arm after T rounds, [M] their probabilities > 0, whether others are too small to be told).
+
+    From checked arguments.
+    """
     with jax.enable_x64(True):
         chain = _Chain(bandit, engine.prepared(policy, np.float64), horizon)
         mass = {(0,) * bandit.num_arms: np.ones((1,) * bandit.num_arms)}
         for t in range(1, horizon + 1):
             mass = chain.step(t, mass)
     pulls, probs = np.array(list(mass)), np.array([block.sum() for block in mass.values()])
-    return pulls[probs > 0], probs[probs > 0]
+    return pulls[probs > 0], probs[probs > 0], chain.underflow
 
 
 class _Level(NamedTuple):
@@ -115,6 +122,7 @@ class _Chain:
     def __init__(self, bandit: Bandit, policy: Policy, horizon: int):
         self.policy, self.atoms = policy, [arm.atoms for arm in bandit.arms]
         self.levels = [_levels(len(values), horizon) for values, _ in self.atoms]
+        self.underflow = False
         self.start = [np.cumsum([0] + [len(level.counts) for level in levels]) for levels in self.levels]
         blank = jax.tree.map(np.asarray, policy.init(bandit.num_arms, horizon, jnp.dtype(np.float64)))
         if any(x.ndim == 0 or x.shape[0] != bandit.num_arms for x in jax.tree.leaves(blank)):
@@ -180,6 +188,7 @@ class _Chain:
         block, part = np.moveaxis(after[target], arm, 0), np.moveaxis(part, arm, 0)
         for p, following in zip(self.atoms[arm][1], self.levels[arm][pulls[arm]].following, strict=True):
             block[following] += p * part
+            self.underflow |= bool((p * part < (part > 0) * np.finfo(np.float64).tiny).any())
 
     def _decisions(self, t: int, ids: np.ndarray) -> np.ndarray:
         """The arm chosen in each state [S], from the cells [K, S]."""

@@ -34,7 +34,8 @@ class TailEstimate:
     runs: int  # simulated; 0 if exact
     ess: float  # effective sample size: how many plain runs that hit the event it is worth; NaN if exact
     largest_weight: float = math.nan  # share of the largest weight in the sum of weights; near 1: do not trust
-    reason: str = ""  # why the method was chosen, why the estimate is 0, 1 or NaN, or why not to trust it
+    reason: str = ""  # why the method was chosen, or why the estimate is 0, 1 or NaN
+    doubts: tuple[str, ...] = ()  # what speaks against the number
     expected_regret: float = math.nan  # E[R(T)], where it comes with the method
     shares: tuple[float, ...] = ()  # of splitting: the share of particles that got from each level to the next
     setting: dict[str, Any] = field(default_factory=dict)  # JSON-able: bandit, policy, horizon, threshold, seed
@@ -46,15 +47,17 @@ class TailEstimate:
 
     @property
     def trusted(self) -> bool:
-        """Whether nothing speaks against the number; `reason` says what does."""
-        return not math.isnan(self.log_prob) and "do not trust" not in self.reason
+        """Whether it is a number with an error, and nothing speaks against it; `doubts` and `reason` say what does."""
+        known = self.method == "exact" or (math.isfinite(self.log_prob) and math.isfinite(self.relative_error))
+        return known and not self.doubts
 
     def __str__(self) -> str:
         spread = "" if self.method == "exact" else f"relative error {self.relative_error:.2g}, "
         digits = 12 if self.method == "exact" else 4
         small = -math.inf < self.log_prob <= -700
         value = f"exp({self.log_prob:.{digits}g})" if small else f"{self.probability:.{digits}g}"
-        note = f"; {self.reason}" if self.reason else ""
+        doubts = f"do not trust: {', '.join(self.doubts)}" if self.doubts else ""
+        note = "".join(f"; {part}" for part in (self.reason, doubts) if part)
         return f"P = {value} ({spread}{self.method}{note})"
 
     def save(self, path: str | os.PathLike) -> None:
@@ -103,7 +106,7 @@ class TailCurve:
         """An `xarray.Dataset` over the dimension threshold; what all estimates share becomes its attributes."""
         import xarray as xr
 
-        names = ("log_prob", "relative_error", "log_lower", "log_upper", "method", "runs", "ess", "reason")
+        names = ("log_prob", "relative_error", "log_lower", "log_upper", "method", "runs", "ess", "reason", "trusted")
         shared = {k: v for k, v in self.estimates[0].setting.items() if k != "threshold"}
         attributes = {k: v if isinstance(v, str | int | float) else json.dumps(v) for k, v in shared.items()}
         variables = {name: ("threshold", self._each(name)) for name in names}
@@ -130,7 +133,7 @@ class TailCurve:
             content = json.loads(source.read_text())
             if (content["format"], content["version"]) != (FORMAT, FORMAT_VERSION):
                 raise ValueError(f"{content['format']!r} version {content['version']}")
-            rows = [row | {"shares": tuple(row["shares"])} for row in content["estimates"]]
+            rows = [row | {name: tuple(row[name]) for name in ("shares", "doubts")} for row in content["estimates"]]
             return cls(tuple(TailEstimate(**row) for row in rows))
         except (ValueError, KeyError, TypeError, UnicodeDecodeError) as error:
             raise ValueError(

@@ -15,7 +15,7 @@ have got when the event is decided (the schedule there):
 
 Good tilts matter for the error, never for the expectation; how far to trust it the effective sample size, the largest
 weight and the shape k of a generalised Pareto law fitted to the largest weights tell (Vehtari et al. 2024; the variance
-is infinite from k = 1/2 on, and beyond .7 no practicable number of runs helps). What is bad is said in `reason`; what
+is infinite from k = 1/2 on, and beyond .7 no practicable number of runs helps). What is bad is said in `doubts`; what
 is useless, or bad in this and another way, is not returned as a number.
 """
 
@@ -29,6 +29,7 @@ from scipy import special, stats
 from eljax import checks
 from eljax.arms import Arm, Bandit
 from eljax.results import clopper_pearson
+from eljax.schedules import clamped
 from eljax.tails import luck, paths, starving, tilts
 from eljax.tails.estimates import TailEstimate
 from eljax.types import Policy
@@ -73,8 +74,9 @@ def targets(bandit: Bandit, policy: Policy, horizon: int, threshold: float) -> l
     found = []
     for j in np.flatnonzero(bandit.gaps * horizon > threshold):
         pulls, radius = pulls_and_radius(policy, bandit, int(j), horizon, threshold)
-        bonus = 2 * radius * bandit.gaps[j] / threshold * bandit.arms[j].variance if radius > 0 and threshold > 0 else 0
-        level = float(bandit.means[j] + np.sqrt(bonus if np.isfinite(bonus) else 0))
+        width = np.sqrt(2 * radius * (bandit.gaps[j] / threshold)) if radius > 0 and threshold > 0 else 0.0
+        spread = tilts.spread(bandit.arms[j])
+        level = float(bandit.means[j] + (width * spread if np.isfinite(spread) else 0))
         better = np.flatnonzero((bandit.gaps < bandit.gaps[j]) & (bandit.means > level))
         own = max(int(np.ceil(threshold / bandit.gaps[j])), 1)
         found.append(Target(int(j), level, own, better, pulls, radius))
@@ -107,8 +109,10 @@ def given(bandit: Bandit, wanted: Sequence[Sequence[Arm | float | None]]) -> lis
     """The mixture of tilts that a user asks for: of each component, for each arm a law, its mean, or None."""
     allowed = f"a list of components, each a list of {bandit.num_arms} laws, means or None, such as [[0.2, None]]"
     found = []
+    if not isinstance(wanted, Sequence | np.ndarray):
+        checks.fail("tilts", wanted, allowed)
     for k, row in enumerate(wanted):
-        if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != bandit.num_arms:
+        if not isinstance(row, Sequence | np.ndarray) or isinstance(row, str) or len(row) != bandit.num_arms:
             checks.fail("tilts", wanted, allowed)
         chosen = []
         for arm, value in zip(bandit.arms, row, strict=True):
@@ -237,11 +241,9 @@ def combine(log_weights: Sequence[np.ndarray], counts: np.ndarray) -> TailEstima
     if useless:
         reason = f"useless weights: {', '.join(useless)}; take fitted or other tilts, or splitting"
         return TailEstimate(np.nan, np.nan, *plain, "importance", runs, effective, largest, reason)
-    reason = f"do not trust: {', '.join(doubts)}" if doubts else ""
     half = stats.norm.ppf(0.975) * np.sqrt(np.log1p(relative**2))
-    return TailEstimate(
-        log_prob, relative, log_prob - half, min(log_prob + half, 0.0), "importance", runs, effective, largest, reason
-    )
+    ends = (log_prob - half, min(log_prob + half, 0.0)) if relative > 0 else plain  # all runs hit, with equal weights
+    return TailEstimate(log_prob, relative, *ends, "importance", runs, effective, largest, doubts=tuple(doubts))
 
 
 def _shape(weights: np.ndarray) -> float:
@@ -268,6 +270,6 @@ def pulls_and_radius(policy: Policy, bandit: Bandit, j: int, horizon: int, thres
     given = getattr(policy.validate, "keywords", {})
     t = jnp.asarray(min(max(threshold / bandit.gaps[j], 2.0), horizon), jnp.result_type(float))
     schedule, radius = given.get("schedule"), given.get("radius", 0.0)
-    pulls = float(schedule(t, bandit.num_arms)) if schedule is not None else float(jnp.log(t))
+    pulls = float(clamped(schedule, t, bandit.num_arms)) if schedule is not None else float(jnp.log(t))
     radius = float(radius(t, bandit.num_arms)) if callable(radius) else float(np.max(radius))
     return max(pulls, 1.0), radius

@@ -24,7 +24,7 @@ def tilted(bandit: Bandit, j: int, own: int, better: np.ndarray, level: float, r
     `own` is m, `level` the index of arm j without luck.
     """
     room = min((bandit.means[i] for i in better), default=level) - level
-    if not room > 0 or tilts.name_of(bandit.arms[j]) not in tilts.FAMILIES or bandit.arms[j].variance == 0:
+    if not room > 0 or not tilts.can_move(bandit.arms[j]):
         return []
     rows, costs = [], []
     for share in LEVELS:

@@ -14,9 +14,17 @@ from eljax.types import Policy
 
 
 def estimate(
-    bandit: Bandit, policy: Policy, *, horizon: int, threshold: float, runs: int, seed: int, progress: bool = False
+    bandit: Bandit,
+    policy: Policy,
+    *,
+    horizon: int,
+    threshold: float,
+    runs: int,
+    seed: int,
+    first_run: int = 0,
+    progress: bool = False,
 ) -> TailEstimate:
-    """From checked arguments."""
+    """From checked arguments; runs are numbered from `first_run` on."""
     found = paths.decide(
         bandit,
         policy,
@@ -24,7 +32,7 @@ def estimate(
         threshold=threshold,
         gaps=bandit.gaps,
         seed=seed,
-        run_numbers=np.arange(runs),
+        run_numbers=np.arange(first_run, first_run + runs),
         progress=progress,
     )
     return from_hits(int(found.hit.sum()), runs)

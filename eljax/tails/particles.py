@@ -4,7 +4,7 @@ All particles live on the host; the device gets them in tiles of one fixed size,
 are those of its run number, so a copy that shall meet fresh ones gets a new number. Scores (`tails.splitting`), with
 r_i = n_i* − n_i pulls to go:
 
-    cost to go    −Σ_i r_i κ_i ((Y_i + r_i d_i)₊ / (r_i d_i))², the largest over target arms
+    cost to go    R(t)/x − Σ_i r_i κ_i ((Y_i + r_i d_i)₊ / (r_i d_i))², the largest over target arms
     regret        R(t) − b(t)
 """
 
@@ -66,6 +66,13 @@ class Stages:
         self.lanes = engine.tile_lanes(setting.policy, arms, horizon, np.dtype(np.float64))
         self.axes = Particles(0, _lane_axes(setting, horizon), 0, 2, 0, 0)
         self.start, self.advance = _programs(jax.default_backend())
+
+    def bytes_of(self, count: int) -> int:
+        """Memory that so many particles take."""
+        batch = jax.eval_shape(
+            lambda n: _batch(self.setting, n, self.horizon).carry, jax.ShapeDtypeStruct((2,), np.uint32)
+        )
+        return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(batch)) // 2 * count
 
     def begin(self, count: int) -> Particles:
         numbers = self._numbers(count)
@@ -132,7 +139,13 @@ def _start(setting: Setting, run_numbers: jax.Array, horizon: int) -> Particles:
 
 def _advance(setting: Setting, particles: Particles, level: jax.Array, horizon: int) -> Particles:
     many = _batch(setting, particles.run_numbers, horizon)
-    status = jnp.where(particles.score >= level, REACHED, OPEN).astype(jnp.int32)
+
+    def judged(score: jax.Array, regret: jax.Array, t: jax.Array) -> jax.Array:
+        lost = regret + (horizon - t) * setting.gaps.max() <= setting.threshold
+        return jnp.where(score >= level, REACHED, jnp.where(lost, LOST, OPEN)).astype(jnp.int32)
+
+    def regret_of(pulls: jax.Array) -> jax.Array:  # [K, L] -> [L]
+        return (setting.gaps[:, None] * pulls).sum(0)
 
     def one_round(now: Particles) -> Particles:
         going = now.status == OPEN
@@ -143,11 +156,10 @@ def _advance(setting: Setting, particles: Particles, level: jax.Array, horizon: 
         seen = jnp.stack(jnp.broadcast_arrays(*tilts.statistics(pull.reward[None], centre, scale, unit, True)))
         sums = now.sums + jnp.where(arms == pull.arm[None], seen, 0)
         pulls = pull.pulls.T
-        regret = (setting.gaps[:, None] * pulls).sum(0)
+        regret = regret_of(pulls)
         happened = regret > setting.threshold
         score = jnp.maximum(now.score, jnp.where(happened, jnp.inf, _score(setting, t, pulls, sums, regret)))
-        lost = regret + (horizon - t) * setting.gaps.max() <= setting.threshold
-        status = jnp.where(score >= level, REACHED, jnp.where(lost, LOST, OPEN)).astype(jnp.int32)
+        status = judged(score, regret, t)
         keep = lambda new, old, axis=-1: jnp.where(jnp.expand_dims(  # noqa: E731
             going, [k for k in range(new.ndim) if k != axis % new.ndim]), new, old)  # fmt: skip
         kept = jax.tree.map(keep, carry, now.carry, many.axes)
@@ -155,6 +167,8 @@ def _advance(setting: Setting, particles: Particles, level: jax.Array, horizon: 
         return Particles(now.run_numbers, kept, *moved)
 
     unfinished = lambda now: (now.status == OPEN).any()  # noqa: E731
+    # Entering a level may have cost the last round in which the event was still possible.
+    status = judged(particles.score, regret_of(particles.carry[1].pulls), particles.t)
     return jax.lax.while_loop(unfinished, one_round, particles._replace(status=status))
 
 
@@ -170,4 +184,5 @@ def _score(setting: Setting, t: jax.Array, pulls: jax.Array, sums: jax.Array, re
         left = jnp.maximum(wanted, pulls + 1) - pulls
         short = jnp.maximum(ahead / (left * drift) + 1, 0)
         best = jnp.maximum(best, -(better * left * cost * short**2).sum(0))
-    return best
+    # Where nothing is left to pay the event may still be far: what has been lost so far tells such runs apart.
+    return best + jnp.where(regret > 0, regret / jnp.maximum(setting.threshold, regret), 0)

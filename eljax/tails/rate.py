@@ -23,6 +23,7 @@ from eljax import checks
 from eljax.arms import Arm
 
 PANELS, NODES = 60, 8  # of the integral over log p, in each tail
+NEVER = 1e100  # the cost of what cannot be: a number, so that minimisers can go by it
 LEAST, MOST, STEPS = -14.0, 6.0, 61  # log λ, in units of one over the spread of the rewards, and first look at it
 
 
@@ -58,7 +59,9 @@ def rate_function(arm: Arm, *, level: float, radius: float, pulls: float) -> Rat
         checks.fail("level", level, f"above the smallest reward {arm.support[0]:g} of {arm!r}")
     x, log_mass = _masses(arm)
     y = x - level
-    spread = np.sqrt(np.exp(log_mass) @ np.clip(y, *np.quantile(y, [0.05, 0.95])) ** 2)
+    bulk = np.clip(y, *np.quantile(y, [0.05, 0.95]))
+    bulk = bulk if bulk.any() else y
+    spread = np.abs(bulk).max() * np.sqrt(np.exp(log_mass) @ (bulk / np.abs(bulk).max()) ** 2)
 
     def at(log_multiplier: float) -> tuple[float, float]:
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -96,7 +99,7 @@ def _chernoff(logs: np.ndarray, log_mass: np.ndarray, radius: float, n: float) -
     if slope(0.0) > 0:
         while slope(high) > 0:
             if high > 1e12:  # no root: λ lets the index stay below u at no sample, the cost is infinite
-                return math.inf, high
+                return NEVER, high
             high *= 4
         power = optimize.brentq(slope, 0.0, high, xtol=1e-12, rtol=1e-10)
     return float(power * radius - n * special.logsumexp(power * logs + log_mass)), float(power)

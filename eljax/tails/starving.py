@@ -53,7 +53,7 @@ def _of_arm(arm: Arm, ask: Callable, other: float, pulls: int) -> list[tilts.Til
 
     `ask`(n, low, high) gives (the bonus of n rewards `high`, u_n in [low, high] or NaN if there is none).
     """
-    deviation = np.sqrt(arm.variance)
+    deviation = tilts.spread(arm)
     low = np.maximum(arm.mean - FARTHEST * deviation, arm.support[0] + 1e-9 * deviation)
     found: dict[int, tuple[float, tilts.Tilt]] = {}
     for n in np.unique(np.round(np.sqrt(2) ** np.arange(2 * np.log2(pulls) + 1)).astype(np.int32)):

@@ -29,6 +29,7 @@ from eljax.tails import rate
 
 STATISTICS = 4  # u, u², log x, log(1 − x/scale)
 ROOT_3 = 3**0.5
+LEAST_SHARE = 1e-6  # of the way from the smallest reward to the mean that a tilted mean keeps
 
 
 class Tilt(NamedTuple):
@@ -50,9 +51,19 @@ class Family(NamedTuple):
 
 def standard(arm: Arm) -> tuple[float, float, float]:
     """(centre, scale) of u and what log(1 − unit·x) is taken with."""
-    spread = float(np.sqrt(arm.variance))
+    deviation = spread(arm)
     unit = 1 / float(arm.parameters["scale"]) if arm.family == "beta" else 0.0
-    return (arm.mean, spread, unit) if 0 < spread < np.inf else (0.0, 1.0, unit)
+    return (arm.mean, deviation, unit) if 0 < deviation < np.inf else (0.0, 1.0, unit)
+
+
+def spread(arm: Arm) -> float:
+    """The standard deviation, in the widest range: a variance of 1e±340 is none in float64."""
+    if arm.atoms is not None:
+        values, probs = arm.atoms
+        width = float(np.ptp(values)) or 1.0
+        return float(np.sqrt(probs @ ((values - arm.mean) / width) ** 2)) * width
+    known = SPREADS.get(arm.family)
+    return float(known(arm)) if known else float(np.sqrt(arm.variance))
 
 
 def family(arm: Arm) -> Family:
@@ -61,6 +72,11 @@ def family(arm: Arm) -> Family:
     if name not in FAMILIES:
         checks.fail("arm", arm, f"of a family that can be tilted ({', '.join(FAMILIES)}); use splitting for others")
     return FAMILIES[name]
+
+
+def can_move(arm: Arm) -> bool:
+    """Whether there are other tilts of the arm than itself."""
+    return name_of(arm) in FAMILIES and spread(arm) > 0
 
 
 def name_of(arm: Arm) -> str:
@@ -112,14 +128,19 @@ def to_mean(arm: Arm, mean: float) -> Tilt:
 def to_index(arm: Arm, *, level: float, radius: float, pulls: float) -> Tilt:
     """The tilt nearest to how n rewards look whose EL index of radius C stays below a level (`tails.rate`).
 
-    Mean and spread for a Gaussian arm, Q = N(u − s b σ, s² σ²); the mean of Q* for others.
+    Mean and spread for a Gaussian arm, Q = N(u − s b σ, s² σ²); the mean of Q* for others. Where Q* has all its mass
+    at the smallest reward, nearly all of it: for values that can be told apart, one in n + 1 is better.
     """
+    if radius == 0:
+        return to_mean(arm, level)
     if arm.family == "gaussian":
         sigma, width = _number(arm, "sigma"), np.sqrt(2 * radius / pulls)
         _, s = rate.gaussian_rate((arm.mean - level) / sigma, width)
         return to_law(arm, arms.gaussian(level - s * width * sigma, s * sigma))
     family(arm)
-    return to_mean(arm, rate.rate_function(arm, level=level, radius=radius, pulls=pulls).mean)
+    mean = rate.rate_function(arm, level=level, radius=radius, pulls=pulls).mean
+    least = 1 / (1 + pulls) if arm.atoms is not None else LEAST_SHARE
+    return to_mean(arm, max(mean, arm.support[0] + least * (arm.mean - arm.support[0])))
 
 
 def to_law(arm: Arm, other: Arm) -> Tilt:
@@ -203,11 +224,18 @@ def _pareto_to_mean(arm: Arm, mean: float) -> np.ndarray:
 
 def _beta_log_mgf(arm: Arm, eta: Any) -> Any:
     a, b, scale = (_number(arm, name) for name in ("a", "b", "scale"))
-    return betaln(a + eta[0], b + eta[1]) - special.betaln(a, b) + eta[0] * np.log(scale)
+    x, y = a + eta[0], b + eta[1]
+    inside = (x > 0) & (y > 0)
+    log_beta = betaln(jnp.where(inside, x, 1), jnp.where(inside, y, 1))
+    return jnp.where(inside, log_beta, jnp.inf) - special.betaln(a, b) + eta[0] * np.log(scale)
 
 
 def _beta_law(arm: Arm, eta: np.ndarray) -> Arm:
     return arms.beta(_number(arm, "a") + eta[0], _number(arm, "b") + eta[1], _number(arm, "scale"))
+
+
+def _beta_spread(a: float, b: float) -> float:
+    return np.sqrt(a * b / (a + b + 1)) / (a + b)
 
 
 def _beta_to_mean(arm: Arm, mean: float) -> np.ndarray:
@@ -292,6 +320,14 @@ def _laplace_law(arm: Arm, eta: np.ndarray) -> Arm:
     return arms.tilted.tilted_laplace(arm.mean, _number(arm, "scale"), eta[0] / 2**0.5)
 
 
+SPREADS: dict[str, Callable[[Arm], float]] = {
+    "gaussian": lambda arm: _number(arm, "sigma"),
+    "exponential": lambda arm: arm.mean,
+    "gamma": lambda arm: np.sqrt(_gamma_shape(arm)) * _number(arm, "scale"),
+    "laplace": lambda arm: np.sqrt(2) * _number(arm, "scale"),
+    "uniform": lambda arm: (_number(arm, "high") - _number(arm, "low")) / np.sqrt(12),
+    "beta": lambda arm: _number(arm, "scale") * _beta_spread(_number(arm, "a"), _number(arm, "b")),
+}
 _GAMMA = Family((0,), _gamma_log_mgf, _gamma_law, _gamma_to_mean, lambda p, q: _gamma_to_mean(p, q.mean))
 FAMILIES = {
     "gaussian": Family(
