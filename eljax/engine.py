@@ -32,7 +32,7 @@ from eljax.types import Policy, describe
 # and the horizon alone, never on the number of runs.
 TILE_BYTES = {"cpu": 2**23, "gpu": 2**32, "tpu": 2**31}
 TILE_LANES = {"cpu": (64, 512), "gpu": (1024, 65_536), "tpu": (1024, 16_384)}
-SHORT = 64  # leaves [K, n] of up to so many numbers per arm have the lanes last
+SHORT = 64  # leaves [K, n] of up to so many numbers per arm have the lanes last, as `numerics.lanes_last` wants them
 DEFAULT_CHECKPOINTS = 64
 
 
@@ -96,7 +96,7 @@ def run_tile(
     """
     many = batch(law, policies, seed_data, run_numbers, horizon, own_policies=True)
     record = _scan(lambda t, carry: many.play(many.keys, t, carry)[0], many.carry, checkpoints, horizon)
-    return jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), record)
+    return record._replace(checkpoint_pulls=record.checkpoint_pulls.swapaxes(0, 1))
 
 
 class Batch(NamedTuple):
@@ -123,41 +123,53 @@ def batch(
     With `own_policies` the leaves of `policy` are [L, ...], one per run: as fast, and a radius is then one more vector.
     """
     rounds, policies = (0 if own else None for own in (own_rounds, own_policies))
-    key_axes = _Keys(0, random.KeyData(1, 1))
-    keys = jax.vmap(partial(_keys, law, seed_data), out_axes=key_axes)(run_numbers)
+    keys = jax.vmap(partial(_keys, law, seed_data))(run_numbers)
     one = jax.tree.map(lambda x: x[0], policy) if own_policies else policy
-    state, tally = jax.eval_shape(lambda: _start(law, one, horizon))
-    axes = jax.tree.map(_lane_axis, state), jax.tree.map(jnp.ndim, tally)
+    shapes = jax.eval_shape(lambda: _start(law, one, horizon))
+    axes = jax.tree.map(lambda x: x.ndim if x.ndim > 1 and max(x.shape[1:]) <= SHORT else 0, shapes)
     start = jax.vmap(lambda own, _: _start(law, own, horizon), (policies, 0), axes)(policy, run_numbers)
-    play = jax.vmap(partial(_play, law), (policies, key_axes, rounds, axes), (axes, 0))
+    play = jax.vmap(partial(_play, law), (policies, 0, rounds, axes), (axes, 0))
     return Batch(keys, start, axes, partial(play, policy))
-
-
-def _lane_axis(x: jax.ShapeDtypeStruct) -> int:
-    """The lanes come last, but for leaves [K] of many arms and [K, n] of much history.
-
-    vmap would put them first, and loops over a short last axis do not compile to vector instructions.
-    """
-    short = x.shape[0] <= numerics.SELECTED if x.ndim == 1 else max(x.shape[1:], default=0) <= SHORT
-    return x.ndim if short else 0
 
 
 def _keys(law: Any, seed_data: jax.Array, run_number: jax.Array) -> _Keys:
     run_key = jax.random.fold_in(jax.random.wrap_key_data(seed_data, impl="threefry2x32"), run_number)
-    return _Keys(jax.random.fold_in(run_key, random.POLICY_STREAM), random.arm_keys(run_key, law.num_arms))
+    return _apart(_Keys(jax.random.fold_in(run_key, random.POLICY_STREAM), random.arm_keys(run_key, law.num_arms)))
 
 
 def _start(law: Any, policy: Policy, horizon: int) -> tuple[Any, Tally]:
     zeros = jnp.zeros(law.num_arms, jnp.int32)
     tally = Tally(zeros, zeros, jnp.zeros((), law.dtype), jnp.zeros((), jnp.int32))
-    return policy.init(law.num_arms, horizon, law.dtype), tally
+    return _apart((policy.init(law.num_arms, horizon, law.dtype), tally))
+
+
+class _Arms(tuple):
+    """A leaf [K] as K scalars: in a batch, K vectors over the lanes."""
+
+
+jax.tree_util.register_pytree_node(_Arms, lambda x: (tuple(x), None), lambda _, x: _Arms(x))
+
+
+def _apart(tree: Any) -> Any:
+    """The tree with leaves [K] of few arms as K scalars each.
+
+    vmap puts the lanes first, and arrays [L, K] with a short last axis do not compile to vector instructions.
+    """
+    short = lambda x: x.ndim == 1 and x.shape[0] <= numerics.SELECTED  # noqa: E731
+    return jax.tree.map(lambda x: _Arms(x[k] for k in range(x.shape[0])) if short(x) else x, tree)
+
+
+def _together(tree: Any) -> Any:
+    is_arms = lambda x: isinstance(x, _Arms)  # noqa: E731
+    return jax.tree.map(lambda x: jnp.stack(x, axis=-1) if is_arms(x) else x, tree, is_leaf=is_arms)
 
 
 def _play(
     law: Any, policy: Policy, keys: _Keys, t: jax.Array, carry: tuple[Any, Tally]
 ) -> tuple[tuple[Any, Tally], Pull]:
     """Round t of one run."""
-    state, tally = carry
+    state, tally = _together(carry)
+    keys = _together(keys)
     decision, state = policy.select(jax.random.fold_in(keys.policy, t), t, state)
     decision, state, tally = jax.lax.optimization_barrier((decision, state, tally))
     arm = decision.arm
@@ -174,7 +186,7 @@ def _play(
         jnp.maximum(tally.max_index_error, numerics.read(errors, numerics.argmax(errors))),
         tally.uncertified_decisions + ~jnp.asarray(decision.certified),
     )
-    return (state, tally), Pull(arm, reward, tally.pulls, tally.uncertified_decisions)
+    return _apart((state, tally)), Pull(arm, reward, tally.pulls, tally.uncertified_decisions)
 
 
 def _scan(play: Any, carry: tuple[Any, Tally], checkpoints: jax.Array, horizon: int) -> RunRecord:
@@ -185,14 +197,15 @@ def _scan(play: Any, carry: tuple[Any, Tally], checkpoints: jax.Array, horizon: 
         t, row = inputs
         carry = play(t, carry)
         # Row `row` is overwritten until its checkpoint has passed; the last row takes the rounds beyond the last one.
-        return (carry, jax.lax.dynamic_update_index_in_dim(snapshots, carry[1].pulls, row, 0)), None
+        put = lambda rows, now: jax.lax.dynamic_update_index_in_dim(rows, now, row, 0)  # noqa: E731
+        return (carry, jax.tree.map(put, snapshots, carry[1].pulls)), None
 
+    empty = lambda x: jnp.zeros((checkpoints.shape[0] + 1, *x.shape), x.dtype)  # noqa: E731
     rounds = jnp.arange(1, horizon + 1, dtype=jnp.int32)
     rows = jnp.searchsorted(checkpoints, rounds).astype(jnp.int32)
-    pulls = carry[1].pulls
-    snapshots = jnp.zeros((checkpoints.shape[0] + 1, *pulls.shape), pulls.dtype)
+    snapshots = jax.tree.map(empty, carry[1].pulls)
     ((_, tally), snapshots), _ = jax.lax.scan(body, (carry, snapshots), (rounds, rows))
-    return RunRecord(snapshots[:-1], *tally)
+    return RunRecord(_together(snapshots)[:-1], *_together(tally))
 
 
 def simulate(
