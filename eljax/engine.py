@@ -132,6 +132,11 @@ def batch(
     return Batch(keys, start, axes, partial(play, policy))
 
 
+def pulls(carry: tuple[Any, Tally]) -> jax.Array:
+    """[L, K] of a batch's carry: how often each arm has been pulled."""
+    return _together(carry[1].pulls)
+
+
 def _keys(law: Any, seed_data: jax.Array, run_number: jax.Array) -> _Keys:
     run_key = jax.random.fold_in(jax.random.wrap_key_data(seed_data, impl="threefry2x32"), run_number)
     return _apart(_Keys(jax.random.fold_in(run_key, random.POLICY_STREAM), random.arm_keys(run_key, law.num_arms)))

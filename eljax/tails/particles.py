@@ -168,7 +168,7 @@ def _advance(setting: Setting, particles: Particles, level: jax.Array, horizon: 
 
     unfinished = lambda now: (now.status == OPEN).any()  # noqa: E731
     # Entering a level may have cost the last round in which the event was still possible.
-    status = judged(particles.score, regret_of(particles.carry[1].pulls), particles.t)
+    status = judged(particles.score, regret_of(engine.pulls(particles.carry).T), particles.t)
     return jax.lax.while_loop(unfinished, one_round, particles._replace(status=status))
 
 
