@@ -40,17 +40,24 @@ G2 = eljax.log_squared()
 EL_F, RADIUS_0 = policies.el_f(G2, 3.0), policies.g_forcing(G2)
 GAUSSIAN = eljax.Bandit([eljax.gaussian(0.5, 1.0), eljax.gaussian(0.0, 1.0)])
 CHILD = """
-import resource, sys, time
+import sys, time
 start = time.perf_counter()
 import eljax
 bandit = eljax.Bandit([eljax.gaussian(0.5, 1.0), eljax.gaussian(0.0, 1.0)])
 policy = eljax.policies.el_f(eljax.log_squared(), 3.0)
 eljax.simulate(bandit, policy, horizon=int(sys.argv[1]), runs=int(sys.argv[2]))
-print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+print(time.perf_counter() - start, peak_memory())
+"""
+
+# Of this program alone; getrusage gives no less than what the parent had when it started the child (Linux).
+PEAK_MEMORY = """
+def peak_memory():
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 2**20
 """
 
 SWEEP = """
-import pathlib, resource, sys, tempfile, time
+import pathlib, sys, tempfile, time
 import numpy as np
 import eljax
 cells, runs, horizon = map(int, sys.argv[1:])
@@ -60,7 +67,7 @@ rounds = np.unique(np.linspace(1, horizon, 30).astype(int))
 with tempfile.TemporaryDirectory() as folder:
     start = time.perf_counter()
     eljax.sweep(bandit, policies, horizon=horizon, runs=runs, checkpoints=rounds, path=folder + "/s", progress=False)
-    seconds, peak = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    seconds, peak = time.perf_counter() - start, peak_memory()
     print(seconds, peak, sum(file.stat().st_size for file in pathlib.Path(folder).rglob("*") if file.is_file()))
 """
 
@@ -331,6 +338,7 @@ def _figure(value: float, note: str) -> dict:
 
 def _child(script: str, *sizes: int) -> list[float]:
     """What a script prints in a process of its own: seconds, peak GiB, ..."""
+    script = PEAK_MEMORY + script
     done = subprocess.run([sys.executable, "-c", script, *map(str, sizes)], capture_output=True, text=True, check=True)
     return list(map(float, done.stdout.split()))
 
