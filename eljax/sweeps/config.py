@@ -31,13 +31,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from eljax import arms, policies, schedules
+from eljax import arms
+from eljax.notation import LAWS, POLICIES, SCHEDULES
 from eljax.sweeps.cells import Grid, grid
 
 REQUIRED, OPTIONAL = ("horizon", "runs", "path", "bandits", "policies"), ("seed", "checkpoints", "dtype", "batch_size")
-NOT_LAWS = ("paper_instances", "reward")
-LAWS = [name for name in arms.__all__ if inspect.isfunction(getattr(arms, name)) and name not in NOT_LAWS]
-SCHEDULES = ("log_loglog", "log_squared", "log_schedule", "log_power", "loglog_radius")
 
 
 def load(file: str | os.PathLike) -> dict[str, Any]:
@@ -86,19 +84,19 @@ def _bandit(where: str, table: Any) -> arms.Bandit:
     entries = table.get("arms")
     if not isinstance(entries, list) or not entries:
         raise ValueError(f'{where}.arms must be a list of arms such as {{law = "gaussian", ...}}, got {entries!r}')
-    made = [_made(f"{where}.arms[{i}]", entry, "law", arms, LAWS) for i, entry in enumerate(entries)]
+    made = [_made(f"{where}.arms[{i}]", entry, "law", LAWS) for i, entry in enumerate(entries)]
     return _named(where, arms.Bandit, made, table.get("labels"))
 
 
 def _policy(where: str, table: Any) -> Any:
-    return _made(where, table, "policy", policies, policies.__all__)
+    return _made(where, table, "policy", POLICIES)
 
 
-def _made(where: str, table: Any, kind: str, module: Any, names: Any) -> Any:
+def _made(where: str, table: Any, kind: str, functions: Mapping[str, Callable]) -> Any:
     """What the function named by table[kind] makes of the rest; a grid, if some values of a policy are lists."""
     if not isinstance(table, Mapping) or kind not in table:
         raise ValueError(f"{where} must be a table with a key {kind}, got {table!r}")
-    function = getattr(module, _one_of(f"{where}.{kind}", table[kind], names))
+    function = functions[_one_of(f"{where}.{kind}", table[kind], functions)]
     signature = inspect.signature(function).parameters
     _known(f"{where}.", table, (kind, *signature))
     missing = [n for n, p in signature.items() if p.default is p.empty and n not in table]
@@ -117,9 +115,9 @@ def _values(where: str, value: Any) -> Any:
     if isinstance(value, list):
         return [_values(f"{where}[{i}]", entry) for i, entry in enumerate(value)]
     if isinstance(value, Mapping):
-        return _made(where, value, "name", schedules, SCHEDULES)
+        return _made(where, value, "name", SCHEDULES)
     if where.rpartition(".")[2].partition("[")[0] in ("schedule", "radius") and isinstance(value, str):
-        return _made(where, {"name": value}, "name", schedules, SCHEDULES)
+        return _made(where, {"name": value}, "name", SCHEDULES)
     return value
 
 
